@@ -1,0 +1,2 @@
+//! The load tester.
+fn main() {}

@@ -1,0 +1,36 @@
+//! Supercargo: a Kubernetes scheduler that decides as kube-scheduler decides, much faster, and knows the network.
+//!
+//! A pod's way: **watch → queue → cycle → ledger (reserve) → binding → API server → watch**. A node's way: **watch →
+//! cluster (node objects) and ledger (use) → change log → snapshot → cycle**. Each module imports only from those
+//! listed above it:
+//!
+//! | module | what it is |
+//! | --- | --- |
+//! | [`ids`], [`resources`], [`clock`], [`sync`], [`invariants`] | small foundations without knowledge of scheduling |
+//! | [`telemetry`] | metric names and recorders, traces, latency histograms |
+//! | [`ledger`] | what is used and promised on every node: the truth of use |
+//! | [`cluster`] | what we know of the API server's objects: `NodeInfo`, `PodInfo`, `Snapshot`, `ChangeLog`, watches |
+//! | [`framework`] | extension points, `Status`, `CycleState`, registry, profiles: what a plugin author reads |
+//! | [`preemption`] | candidates and victims: computes, does not evict |
+//! | [`plugins`] | the in-tree plugins, one file each, named as in the configuration |
+//! | [`queue`] | active, backoff, unschedulable and gated pods; queueing hints |
+//! | [`cycle`] | the scheduling cycle, the incremental engine and its workers |
+//! | [`binding`] | the async pool that binds, writes conditions and events, and unreserves |
+//! | [`server`] | health, metrics, configz |
+
+pub mod binding;
+pub mod clock;
+pub mod cluster;
+pub mod cycle;
+pub mod framework;
+pub mod ids;
+pub mod invariants;
+pub mod ledger;
+pub mod plugins;
+pub mod preemption;
+pub mod queue;
+pub mod resources;
+pub mod server;
+pub mod sync;
+pub mod telemetry;
+pub mod testing;
