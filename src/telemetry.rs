@@ -1,1 +1,34 @@
-//! telemetry
+//! What the scheduler tells about itself: metrics, traces, logs and latency summaries.
+//!
+//! [`Metrics`] is made once and shared by `Arc`; every recorder method is a few relaxed atomic additions on a cell that
+//! was found by index, so it may be called from a worker's cycle. Names, labels and buckets are kube-scheduler 1.36's
+//! where the meaning is; our own metrics start with `supercargo_`.
+//!
+//! Does not: decide anything, read a clock, or hold a lock while something is recorded. Scrapes read the cells without
+//! stopping the writers, so a scrape may see a histogram whose sum is one observation ahead of its buckets.
+//!
+//! Cost a pod: about 15 recorder calls of 5 to 10 ns each; tracing costs nothing while it is off.
+//!
+//! Children in reading order: `labels` (the enumerations behind label values), `cells` (sharded counters and
+//! histograms), `names` (growing sets of label values), `metrics` (the recorders), `encode` (the text page), `process`
+//! (`process_*`), `logging` and `trace` (the `tracing` subscriber), `latency` (summaries for people).
+
+mod cells;
+mod encode;
+mod labels;
+mod latency;
+mod logging;
+mod metrics;
+mod names;
+mod process;
+mod trace;
+
+pub use encode::CONTENT_TYPE;
+pub use labels::{
+    AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome,
+    HttpVerb, Outcome, QueueKind, StatusLabel,
+};
+pub use latency::{LatencyRecorder, LatencySummary};
+pub use logging::{LogFormat, LogOptions, TelemetryError, TelemetryGuard, init};
+pub use metrics::{EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationLabel, OperationGuard};
+pub use trace::{TraceOptions, bind_span, cycle_span};

@@ -1,0 +1,136 @@
+//! The `tracing` subscriber: log lines on standard error, spans to a collector, verbosity that changes at run time.
+//!
+//! Does not: write log files or rotate them. One process has one subscriber; libraries that embed the scheduler and have
+//! their own simply do not call [`init`].
+
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
+
+use super::trace::{self, TraceOptions};
+
+/// Longest wait for the last spans when the process ends.
+const FLUSH_DEADLINE: Duration = Duration::from_secs(3);
+
+/// How log lines look.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogFormat {
+    /// One line of text an event.
+    #[default]
+    Text,
+    /// One JSON object an event.
+    Json,
+}
+
+/// What is logged and traced.
+#[derive(Debug, Clone, Default)]
+pub struct LogOptions {
+    /// Text or JSON.
+    pub format: LogFormat,
+    /// `-v`: 0 to 3 log state changes, 4 and 5 each pod, 6 and above everything of ours.
+    pub verbosity: u32,
+    /// Spans to a collector; `None`: no tracing.
+    pub trace: Option<TraceOptions>,
+}
+
+/// Why logging or tracing could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum TelemetryError {
+    /// The exporter refused its settings.
+    #[error("trace exporter for endpoint {endpoint:?} cannot be made")]
+    Exporter {
+        /// The endpoint as given.
+        endpoint: String,
+        /// What the exporter said.
+        source: opentelemetry_otlp::ExporterBuildError,
+    },
+    /// The share of sampled cycles is not a share.
+    #[error("trace sampling ratio {0} is not between 0 and 1")]
+    Ratio(f64),
+    /// The process has a subscriber already.
+    #[error("a tracing subscriber is installed already")]
+    Installed(#[from] tracing_subscriber::util::TryInitError),
+}
+
+/// Keeps the subscriber's controls. Call [`TelemetryGuard::shutdown`] before the process ends.
+#[derive(Debug)]
+pub struct TelemetryGuard {
+    filter: reload::Handle<EnvFilter, Registry>,
+    verbosity: AtomicU32,
+    provider: Option<SdkTracerProvider>,
+}
+
+/// Installs the process's subscriber. With `trace` set, call it inside a tokio runtime: the exporter's connection lives
+/// there.
+///
+/// # Errors
+/// When the trace settings are not usable or a subscriber is installed already.
+pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
+    let provider = options.trace.as_ref().map(trace::provider).transpose()?;
+    let (filter, handle) = reload::Layer::new(filter_for(options.verbosity));
+    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = match options.format {
+        LogFormat::Text => lines.with_filter(filter).boxed(),
+        LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
+    };
+    let spans = provider.as_ref().map(trace::layer);
+    tracing_subscriber::registry().with(lines).with(spans).try_init()?;
+    if let Some(trace) = &options.trace {
+        trace::set_ratio(trace.ratio);
+    }
+    Ok(TelemetryGuard { filter: handle, verbosity: AtomicU32::new(options.verbosity), provider })
+}
+
+impl TelemetryGuard {
+    /// The present verbosity.
+    #[must_use]
+    pub fn verbosity(&self) -> u32 {
+        self.verbosity.load(Ordering::Relaxed)
+    }
+
+    /// Changes what is logged from now on.
+    pub fn set_verbosity(&self, verbosity: u32) {
+        // Reloading fails only when the subscriber is gone, which it is not before the process ends.
+        if self.filter.reload(filter_for(verbosity)).is_ok() {
+            self.verbosity.store(verbosity, Ordering::Relaxed);
+        }
+    }
+
+    /// Sends the spans that are still here, for at most three seconds. Blocks; call it outside the runtime's threads.
+    pub fn shutdown(&self) {
+        trace::set_ratio(0.0);
+        if let Some(provider) = &self.provider
+            && let Err(error) = provider.shutdown_with_timeout(FLUSH_DEADLINE)
+        {
+            tracing::warn!(%error, "the last spans were not sent");
+        }
+    }
+}
+
+/// The filter behind `-v`: klog's numbers as kube-scheduler's messages use them.
+fn filter_for(verbosity: u32) -> EnvFilter {
+    let directives = match verbosity {
+        0..=3 => "info",
+        4..=5 => "info,supercargo=debug",
+        6..=7 => "info,supercargo=trace,kube_client=debug,kube_runtime=debug",
+        _ => "debug,supercargo=trace",
+    };
+    // Spans for the collector are no log lines.
+    EnvFilter::new(format!("{directives},{}=off", trace::TARGET))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verbosity_opens_our_own_messages_first() {
+        assert_eq!(filter_for(0).to_string(), "supercargo_trace=off,info");
+        assert!(filter_for(4).to_string().contains("supercargo=debug"));
+        assert!(filter_for(10).to_string().contains("supercargo=trace"));
+    }
+}
