@@ -70,13 +70,25 @@ impl ApiClient {
         let mut http = HttpConnector::new();
         http.set_nodelay(true);
         http.enforce_http(false);
-        let connector = HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1().wrap_connector(http);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
         let authorization = match &endpoint.token {
-            Some(token) => Some(HeaderValue::from_str(&format!("Bearer {token}")).context("token has strange characters")?),
+            Some(token) => {
+                Some(HeaderValue::from_str(&format!("Bearer {token}")).context("token has strange characters")?)
+            }
             None => None,
         };
-        let inner = Client::builder(TokioExecutor::new()).pool_idle_timeout(Duration::from_secs(60)).build(connector);
-        Ok(Self { inner, base: endpoint.url.trim_end_matches('/').into(), authorization })
+        let inner = Client::builder(TokioExecutor::new())
+            .pool_idle_timeout(Duration::from_secs(60))
+            .build(connector);
+        Ok(Self {
+            inner,
+            base: endpoint.url.trim_end_matches('/').into(),
+            authorization,
+        })
     }
 
     /// Sends one request and gives the whole answer, whatever its status.
@@ -86,14 +98,25 @@ impl ApiClient {
     ///
     /// # Cancel safety
     /// The request may or may not have been carried out.
-    pub async fn send(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Result<(StatusCode, Bytes)> {
+    pub async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        content_type: &str,
+        body: Bytes,
+    ) -> Result<(StatusCode, Bytes)> {
         let answer = async {
-            let answer = self.inner.request(self.build(method, path, content_type, body)?).await?;
+            let answer = self
+                .inner
+                .request(self.build(method, path, content_type, body)?)
+                .await?;
             let status = answer.status();
             let body = Limited::new(answer.into_body(), MAX_ANSWER_BYTES).collect().await;
             Ok::<_, anyhow::Error>((status, body.map_err(|error| anyhow!(error))?.to_bytes()))
         };
-        tokio::time::timeout(REQUEST_LIMIT, answer).await.with_context(|| format!("no answer in {REQUEST_LIMIT:?}: {path}"))?
+        tokio::time::timeout(REQUEST_LIMIT, answer)
+            .await
+            .with_context(|| format!("no answer in {REQUEST_LIMIT:?}: {path}"))?
     }
 
     /// POSTs JSON.
@@ -122,11 +145,19 @@ impl ApiClient {
     /// When there is no answer or its status is not 2xx.
     pub async fn watch(&self, path: &str) -> Result<Lines> {
         let request = self.build(Method::GET, path, "application/json", Bytes::new())?;
-        let answer = self.inner.request(request).await.with_context(|| format!("watch {path}"))?;
+        let answer = self
+            .inner
+            .request(request)
+            .await
+            .with_context(|| format!("watch {path}"))?;
         if !answer.status().is_success() {
             bail!("watch {path}: {}", answer.status());
         }
-        Ok(Lines { body: answer.into_body(), buffer: BytesMut::new(), scanned: 0 })
+        Ok(Lines {
+            body: answer.into_body(),
+            buffer: BytesMut::new(),
+            scanned: 0,
+        })
     }
 
     fn build(&self, method: Method, path: &str, content_type: &str, body: Bytes) -> Result<Request<Full<Bytes>>> {
@@ -137,7 +168,9 @@ impl ApiClient {
         if let Some(value) = &self.authorization {
             request = request.header(AUTHORIZATION, value);
         }
-        request.body(Full::new(body)).with_context(|| format!("cannot build a request for {path}"))
+        request
+            .body(Full::new(body))
+            .with_context(|| format!("cannot build a request for {path}"))
     }
 }
 
@@ -165,7 +198,9 @@ impl Lines {
             if self.buffer.len() > MAX_LINE_BYTES {
                 bail!("a watch line is longer than {MAX_LINE_BYTES} bytes");
             }
-            let Some(frame) = self.body.frame().await else { return Ok(None) };
+            let Some(frame) = self.body.frame().await else {
+                return Ok(None);
+            };
             if let Ok(data) = frame.context("the watch broke")?.into_data() {
                 self.buffer.extend_from_slice(&data);
             }

@@ -38,7 +38,10 @@ const FLOW_CONTROL: [(&str, &str); 2] = [
         "/apis/flowcontrol.apiserver.k8s.io/v1/prioritylevelconfigurations",
         include_str!("../controlplane/scheduler-priority-level.json"),
     ),
-    ("/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas", include_str!("../controlplane/scheduler-flow-schema.json")),
+    (
+        "/apis/flowcontrol.apiserver.k8s.io/v1/flowschemas",
+        include_str!("../controlplane/scheduler-flow-schema.json"),
+    ),
 ];
 
 /// What to start beside etcd and kube-apiserver, and how.
@@ -82,7 +85,12 @@ impl ControlPlane {
     pub async fn start(options: &Options) -> Result<Self> {
         let binaries = tokio::task::spawn_blocking({
             let wanted = options.components();
-            move || wanted.into_iter().map(|one| Ok((one, build::ensure(one)?))).collect::<Result<Vec<_>>>()
+            move || {
+                wanted
+                    .into_iter()
+                    .map(|one| Ok((one, build::ensure(one)?)))
+                    .collect::<Result<Vec<_>>>()
+            }
         })
         .await
         .context("the build task failed")??;
@@ -94,12 +102,26 @@ impl ControlPlane {
         let credentials = Credentials::create(&dir, free_port()?)?;
         let on_drop = if options.detached { OnDrop::Leave } else { OnDrop::Kill };
         let launch = |name: &'static str, program: &Path, args: Vec<String>| {
-            Managed::spawn(Launch { name, program, args, log_dir: &dir, on_drop })
+            Managed::spawn(Launch {
+                name,
+                program,
+                args,
+                log_dir: &dir,
+                on_drop,
+            })
         };
         let etcd_port = free_port()?;
-        let etcd = launch("etcd", binary(Component::Etcd)?, arguments::etcd(&dir, etcd_port, free_port()?))?;
+        let etcd = launch(
+            "etcd",
+            binary(Component::Etcd)?,
+            arguments::etcd(&dir, etcd_port, free_port()?),
+        )?;
         let apiserver_args = arguments::apiserver(&dir, &credentials, etcd_port, options.unlimited);
-        let apiserver = launch("kube-apiserver", binary(Component::KubeApiserver)?, apiserver_args.clone())?;
+        let apiserver = launch(
+            "kube-apiserver",
+            binary(Component::KubeApiserver)?,
+            apiserver_args.clone(),
+        )?;
         let mut plane = Self {
             components: Vec::new(),
             apiserver,
@@ -131,7 +153,8 @@ impl ControlPlane {
         if options.controller_manager {
             let args = arguments::controller_manager(&self.dir, &self.credentials, options.kwok, free_port()?);
             let name = "kube-controller-manager";
-            self.components.push(launch(name, binary(Component::KubeControllerManager)?, args)?);
+            self.components
+                .push(launch(name, binary(Component::KubeControllerManager)?, args)?);
         }
         if options.kwok {
             let args = arguments::kwok(&self.dir, &self.credentials, free_port()?)?;
@@ -140,7 +163,8 @@ impl ControlPlane {
         if options.scheduler {
             let config = arguments::kube_scheduler_config(&self.dir, &self.credentials.kubeconfig(User::Scheduler))?;
             let args = arguments::kube_scheduler(&config, free_port()?);
-            self.components.push(launch("kube-scheduler", binary(Component::KubeScheduler)?, args)?);
+            self.components
+                .push(launch("kube-scheduler", binary(Component::KubeScheduler)?, args)?);
         }
         Ok(())
     }
@@ -222,12 +246,17 @@ impl ControlPlane {
             loop {
                 self.etcd.ensure_running()?;
                 self.apiserver.ensure_running()?;
-                let answer = client.send(http::Method::GET, path, "application/json", Bytes::new()).await;
+                let answer = client
+                    .send(http::Method::GET, path, "application/json", Bytes::new())
+                    .await;
                 if matches!(&answer, Ok((status, _)) if status.is_success()) {
                     break;
                 }
                 if Instant::now() > deadline {
-                    bail!("kube-apiserver is not ready after {READY_LIMIT:?}; its log:\n{}", self.apiserver.log_tail(15));
+                    bail!(
+                        "kube-apiserver is not ready after {READY_LIMIT:?}; its log:\n{}",
+                        self.apiserver.log_tail(15)
+                    );
                 }
                 tokio::time::sleep(READY_POLL).await;
             }
@@ -240,7 +269,10 @@ impl ControlPlane {
         for (path, object) in FLOW_CONTROL {
             let (status, body) = client.post(path, Bytes::from_static(object.as_bytes())).await?;
             if !status.is_success() && status != http::StatusCode::CONFLICT {
-                bail!("cannot create the scheduler's flow control: {status}: {}", crate::client::excerpt(&body));
+                bail!(
+                    "cannot create the scheduler's flow control: {status}: {}",
+                    crate::client::excerpt(&body)
+                );
             }
         }
         Ok(())
@@ -256,8 +288,13 @@ impl Options {
             (self.scheduler, Component::KubeScheduler),
             (self.kwok, Component::Kwok),
         ];
-        let chosen = optional.into_iter().filter_map(|(wanted, component)| wanted.then_some(component));
-        [Component::Etcd, Component::KubeApiserver].into_iter().chain(chosen).collect()
+        let chosen = optional
+            .into_iter()
+            .filter_map(|(wanted, component)| wanted.then_some(component));
+        [Component::Etcd, Component::KubeApiserver]
+            .into_iter()
+            .chain(chosen)
+            .collect()
     }
 }
 
@@ -265,7 +302,9 @@ fn folder(options: &Options) -> Result<(PathBuf, Option<tempfile::TempDir>)> {
     match &options.dir {
         Some(dir) => {
             std::fs::create_dir_all(dir).with_context(|| format!("cannot create {}", dir.display()))?;
-            let dir = dir.canonicalize().with_context(|| format!("cannot resolve {}", dir.display()))?;
+            let dir = dir
+                .canonicalize()
+                .with_context(|| format!("cannot resolve {}", dir.display()))?;
             Ok((dir, None))
         }
         None => {

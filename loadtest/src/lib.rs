@@ -9,9 +9,29 @@
 //! | [`process`] | child processes that never outlive the harness, ports, `/proc` |
 //! | [`client`] | a small HTTP/1.1 client: bytes in, bytes out |
 //! | [`controlplane`] | etcd, kube-apiserver and the rest, built from pinned Go modules |
+//! | [`schedulers`] | Supercargo's binary and kube-scheduler as processes |
+//! | [`target`] | the API server of a run: embedded or real |
+//! | [`workload`], [`populate`] | objects of a workload, and creating them over many connections |
+//! | [`podwatch`], [`events`] | who got a node and when; what Events were written |
+//! | [`bare`] | bindings as fast as the server takes them |
+//! | [`endstate`] | lost pods and overcommitted nodes, from the API server's own state |
+//! | [`measure`], [`compare`], [`report`] | one run; three in turn; figures |
+//! | [`cli`] | the command line |
 //!
 //! Does not: decide anything about scheduling.
 
+pub mod bare;
+pub mod cli;
 pub mod client;
+pub mod compare;
 pub mod controlplane;
+pub mod endstate;
+pub mod events;
+pub mod measure;
+pub mod podwatch;
+pub mod populate;
 pub mod process;
+pub mod report;
+pub mod schedulers;
+pub mod target;
+pub mod workload;

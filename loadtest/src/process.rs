@@ -89,7 +89,9 @@ impl Managed {
         if launch.on_drop == OnDrop::Leave {
             command.process_group(0);
         }
-        let child = command.spawn().with_context(|| format!("cannot start {}", launch.program.display()))?;
+        let child = command
+            .spawn()
+            .with_context(|| format!("cannot start {}", launch.program.display()))?;
         if launch.on_drop == OnDrop::Kill {
             reaper_tell('+', child.id());
         }
@@ -133,7 +135,12 @@ impl Managed {
     /// When it exited or its state cannot be read.
     pub fn ensure_running(&mut self) -> Result<()> {
         if let Some(status) = self.try_status()? {
-            bail!("{} ended early ({status}); the end of {}:\n{}", self.name, self.log.display(), self.log_tail(15));
+            bail!(
+                "{} ended early ({status}); the end of {}:\n{}",
+                self.name,
+                self.log.display(),
+                self.log_tail(15)
+            );
         }
         Ok(())
     }
@@ -144,7 +151,10 @@ impl Managed {
     /// When its state cannot be read.
     pub fn try_status(&mut self) -> Result<Option<ExitStatus>> {
         if self.status.is_none() {
-            self.status = self.child.try_wait().with_context(|| format!("cannot read the state of {}", self.name))?;
+            self.status = self
+                .child
+                .try_wait()
+                .with_context(|| format!("cannot read the state of {}", self.name))?;
             if self.status.is_some() {
                 reaper_tell('-', self.child.id());
             }
@@ -198,8 +208,13 @@ impl Managed {
         if let Some(status) = self.try_status()? {
             return Ok(status);
         }
-        self.child.kill().with_context(|| format!("cannot kill {}", self.name))?;
-        let status = self.child.wait().with_context(|| format!("cannot wait for {}", self.name))?;
+        self.child
+            .kill()
+            .with_context(|| format!("cannot kill {}", self.name))?;
+        let status = self
+            .child
+            .wait()
+            .with_context(|| format!("cannot wait for {}", self.name))?;
         self.status = Some(status);
         reaper_tell('-', self.child.id());
         Ok(status)
@@ -211,7 +226,9 @@ impl Managed {
         let text = std::fs::read(&self.log).map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
         let text = text.unwrap_or_else(|error| format!("(no log: {error})"));
         let all: Vec<&str> = text.lines().collect();
-        all.get(all.len().saturating_sub(lines)..).unwrap_or_default().join("\n")
+        all.get(all.len().saturating_sub(lines)..)
+            .unwrap_or_default()
+            .join("\n")
     }
 }
 
@@ -277,7 +294,11 @@ fn cpu_seconds(stat: &str) -> Option<f64> {
 /// A `kB` figure of `/proc/PID/status`, in bytes.
 fn status_bytes(status: &str, key: &str) -> Option<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix(key))?;
-    line.split_ascii_whitespace().next()?.parse::<u64>().ok().map(|kib| kib.saturating_mul(1024))
+    line.split_ascii_whitespace()
+        .next()?
+        .parse::<u64>()
+        .ok()
+        .map(|kib| kib.saturating_mul(1024))
 }
 
 /// A TCP port on loopback that nobody listens on at the moment, outside of the ephemeral range.
@@ -301,7 +322,9 @@ pub fn free_port() -> Result<u16> {
 /// When `/dev/urandom` cannot be read.
 pub fn random_bytes() -> Result<[u8; 16]> {
     let mut bytes = [0; 16];
-    File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes)).context("cannot read /dev/urandom")?;
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut bytes))
+        .context("cannot read /dev/urandom")?;
     Ok(bytes)
 }
 
@@ -318,7 +341,8 @@ pub fn write_private(path: &Path, text: &str) -> Result<()> {
         .mode(0o600)
         .open(path)
         .with_context(|| format!("cannot write {}", path.display()))?;
-    file.write_all(text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))
+    file.write_all(text.as_bytes())
+        .with_context(|| format!("cannot write {}", path.display()))
 }
 
 /// Tells the reaper of a child's start (`+`) or end (`-`). Without a shell there is no reaper, and only destructors
@@ -347,7 +371,10 @@ fn start_reaper() -> io::Result<ChildStdin> {
         .stderr(Stdio::null())
         .process_group(0)
         .spawn()?;
-    child.stdin.take().ok_or_else(|| io::Error::other("the reaper has no standard input"))
+    child
+        .stdin
+        .take()
+        .ok_or_else(|| io::Error::other("the reaper has no standard input"))
 }
 
 #[cfg(test)]
@@ -389,7 +416,11 @@ mod tests {
     fn reaper_script_kills_what_was_not_taken_away() {
         let dir = tempfile::tempdir().unwrap();
         let (mut kept, mut reaped) = (sleeper(dir.path(), OnDrop::Leave), sleeper(dir.path(), OnDrop::Leave));
-        let mut shell = Command::new("sh").args(["-c", REAPER]).stdin(Stdio::piped()).spawn().unwrap();
+        let mut shell = Command::new("sh")
+            .args(["-c", REAPER])
+            .stdin(Stdio::piped())
+            .spawn()
+            .unwrap();
         let mut input = shell.stdin.take().unwrap();
         writeln!(input, "+{}\n+{}\n-{}", kept.pid(), reaped.pid(), kept.pid()).unwrap();
         drop(input);

@@ -17,7 +17,10 @@ const ETCD_QUOTA_BYTES: u64 = 8 << 30;
 /// etcd on two loopback ports, without syncing to disk: a test's data need not survive a power cut.
 #[must_use]
 pub fn etcd(dir: &Path, client_port: u16, peer_port: u16) -> Vec<String> {
-    let (client, peer) = (format!("http://127.0.0.1:{client_port}"), format!("http://127.0.0.1:{peer_port}"));
+    let (client, peer) = (
+        format!("http://127.0.0.1:{client_port}"),
+        format!("http://127.0.0.1:{peer_port}"),
+    );
     vec![
         format!("--data-dir={}", dir.join("etcd").display()),
         format!("--listen-client-urls={client}"),
@@ -35,7 +38,6 @@ pub fn etcd(dir: &Path, client_port: u16, peer_port: u16) -> Vec<String> {
 /// run: ServiceAccount (pods would be refused) and TaintNodesByCondition (nodes would stay tainted).
 #[must_use]
 pub fn apiserver(dir: &Path, credentials: &Credentials, etcd_port: u16, unlimited: bool) -> Vec<String> {
-    let service_account_key = credentials.service_account_key_file().display().to_string();
     let mut args = vec![
         format!("--etcd-servers=http://127.0.0.1:{etcd_port}"),
         "--bind-address=127.0.0.1".to_owned(),
@@ -46,8 +48,14 @@ pub fn apiserver(dir: &Path, credentials: &Credentials, etcd_port: u16, unlimite
         format!("--tls-cert-file={}", credentials.certificate_file().display()),
         format!("--tls-private-key-file={}", credentials.key_file().display()),
         "--service-account-issuer=https://kubernetes.default.svc".to_owned(),
-        format!("--service-account-key-file={service_account_key}"),
-        format!("--service-account-signing-key-file={service_account_key}"),
+        format!(
+            "--service-account-key-file={}",
+            credentials.service_account_public_key_file().display()
+        ),
+        format!(
+            "--service-account-signing-key-file={}",
+            credentials.service_account_key_file().display()
+        ),
         format!("--token-auth-file={}", credentials.tokens_file().display()),
         "--authorization-mode=RBAC".to_owned(),
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
@@ -76,7 +84,10 @@ pub fn controller_manager(dir: &Path, credentials: &Credentials, kwok: bool, por
         format!("--kubeconfig={kubeconfig}"),
         format!("--authentication-kubeconfig={kubeconfig}"),
         format!("--authorization-kubeconfig={kubeconfig}"),
-        format!("--service-account-private-key-file={}", credentials.service_account_key_file().display()),
+        format!(
+            "--service-account-private-key-file={}",
+            credentials.service_account_key_file().display()
+        ),
         format!("--root-ca-file={}", credentials.ca_file().display()),
         format!("--controllers={controllers}"),
         "--use-service-account-credentials=true".to_owned(),

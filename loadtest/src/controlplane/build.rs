@@ -162,7 +162,13 @@ pub fn ensure(component: Component) -> Result<PathBuf> {
 
 fn build(component: Component, target: &Path) -> Result<()> {
     let (name, version) = (component.name(), component.version());
-    if Command::new("go").arg("version").stdout(Stdio::null()).stderr(Stdio::null()).status().is_err() {
+    if Command::new("go")
+        .arg("version")
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status()
+        .is_err()
+    {
         bail!(
             "{name} {version} is not in the cache and there is no `go` command to build it with: the real control plane \
              needs Go 1.26 or newer on the PATH (the embedded API server does not)"
@@ -185,7 +191,11 @@ fn build(component: Component, target: &Path) -> Result<()> {
         .context("cannot run go build")?;
     if !output.status.success() {
         let text = String::from_utf8_lossy(&output.stderr);
-        bail!("go build of {name} {version} failed ({}):\n{}", output.status, last_lines(&text, 20));
+        bail!(
+            "go build of {name} {version} failed ({}):\n{}",
+            output.status,
+            last_lines(&text, 20)
+        );
     }
     fs::rename(&partial, target).with_context(|| format!("cannot move {} into place", partial.display()))?;
     tracing::info!(name, version, seconds = started.elapsed().as_secs(), "built");
@@ -204,14 +214,23 @@ fn unpack(module: &Module) -> Result<PathBuf> {
 }
 
 fn cache_root() -> Result<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-    Ok(base.context("neither XDG_CACHE_HOME nor HOME is set: nowhere to keep built programs")?.join("supercargo"))
+    Ok(base
+        .context("neither XDG_CACHE_HOME nor HOME is set: nowhere to keep built programs")?
+        .join("supercargo"))
 }
 
 fn last_lines(text: &str, count: usize) -> String {
     let lines: Vec<&str> = text.lines().collect();
-    lines.get(lines.len().saturating_sub(count)..).unwrap_or_default().join("\n")
+    lines
+        .get(lines.len().saturating_sub(count)..)
+        .unwrap_or_default()
+        .join("\n")
 }
 
 #[cfg(test)]
@@ -226,13 +245,22 @@ mod tests {
             let pin = format!("{root} {}", component.version());
             assert!(module.go_mod.contains(&pin), "{} does not pin {pin}", module.name);
             assert!(module.go_sum.contains(&pin), "go.sum of {} lacks {pin}", module.name);
-            assert!(module.go_mod.contains(component.package()), "{} is no tool of {}", component.name(), module.name);
+            assert!(
+                module.go_mod.contains(component.package()),
+                "{} is no tool of {}",
+                component.name(),
+                module.name
+            );
         }
     }
 
     #[test]
     fn cache_path_is_named_by_version() {
         let path = cached_path(Component::Etcd).unwrap();
-        assert!(path.ends_with(format!("supercargo/bin/etcd-{ETCD_VERSION}/etcd")), "{}", path.display());
+        assert!(
+            path.ends_with(format!("supercargo/bin/etcd-{ETCD_VERSION}/etcd")),
+            "{}",
+            path.display()
+        );
     }
 }

@@ -30,7 +30,13 @@ pub enum User {
 
 impl User {
     /// Every user.
-    pub const ALL: [Self; 5] = [Self::Admin, Self::Scheduler, Self::ControllerManager, Self::Kwok, Self::Nobody];
+    pub const ALL: [Self; 5] = [
+        Self::Admin,
+        Self::Scheduler,
+        Self::ControllerManager,
+        Self::Kwok,
+        Self::Nobody,
+    ];
 
     /// The kubeconfig file's stem.
     #[must_use]
@@ -72,12 +78,18 @@ impl Credentials {
     /// When a key cannot be made or a file not be written.
     pub fn create(dir: &Path, port: u16) -> Result<Self> {
         let (ca_pem, certificate, key) = certificates().context("cannot make certificates")?;
-        let service_account_key = KeyPair::generate().context("cannot make a key")?.serialize_pem();
+        let service_account_key = KeyPair::generate().context("cannot make a key")?;
         let mut tokens: [String; User::ALL.len()] = Default::default();
         for token in &mut tokens {
             *token = random_bytes()?.iter().map(|byte| format!("{byte:02x}")).collect();
         }
-        let this = Self { dir: dir.to_owned(), url: format!("https://127.0.0.1:{port}"), port, ca_pem, tokens };
+        let this = Self {
+            dir: dir.to_owned(),
+            url: format!("https://127.0.0.1:{port}"),
+            port,
+            ca_pem,
+            tokens,
+        };
         let mut table = String::new();
         for user in User::ALL {
             let (name, groups) = user.name_and_groups();
@@ -88,7 +100,11 @@ impl Credentials {
         write_private(&this.ca_file(), &this.ca_pem)?;
         write_private(&this.certificate_file(), &certificate)?;
         write_private(&this.key_file(), &key)?;
-        write_private(&this.service_account_key_file(), &service_account_key)?;
+        write_private(&this.service_account_key_file(), &service_account_key.serialize_pem())?;
+        write_private(
+            &this.service_account_public_key_file(),
+            &service_account_key.public_key_pem(),
+        )?;
         Ok(this)
     }
 
@@ -138,6 +154,12 @@ impl Credentials {
         self.dir.join("service-account.key")
     }
 
+    /// Its public half: kube-apiserver reads no elliptic curve public key out of a PKCS #8 private one.
+    #[must_use]
+    pub fn service_account_public_key_file(&self) -> PathBuf {
+        self.dir.join("service-account.pub")
+    }
+
     /// The table of tokens for `--token-auth-file`.
     #[must_use]
     pub fn tokens_file(&self) -> PathBuf {
@@ -146,20 +168,32 @@ impl Credentials {
 
     fn token(&self, user: User) -> &str {
         let index = User::ALL.iter().position(|one| *one == user);
-        index.and_then(|index| self.tokens.get(index)).map_or("", String::as_str)
+        index
+            .and_then(|index| self.tokens.get(index))
+            .map_or("", String::as_str)
     }
 
     fn kubeconfig_text(&self, user: User) -> String {
-        kubeconfig(&self.url, Some(&self.ca_file()), Some((user.file_stem(), self.token(user))))
+        kubeconfig(
+            &self.url,
+            Some(&self.ca_file()),
+            Some((user.file_stem(), self.token(user))),
+        )
     }
 }
 
 /// The text of a kubeconfig file with one context.
 #[must_use]
 pub fn kubeconfig(url: &str, ca_file: Option<&Path>, user: Option<(&str, &str)>) -> String {
-    let authority = ca_file.map_or_else(String::new, |file| format!(", certificate-authority: {:?}", file.display().to_string()));
+    let authority = ca_file.map_or_else(String::new, |file| {
+        format!(", certificate-authority: {:?}", file.display().to_string())
+    });
     let (name, token) = user.unwrap_or(("anonymous", ""));
-    let credentials = if token.is_empty() { "{}".to_owned() } else { format!("{{token: {token:?}}}") };
+    let credentials = if token.is_empty() {
+        "{}".to_owned()
+    } else {
+        format!("{{token: {token:?}}}")
+    };
     format!(
         "apiVersion: v1\nkind: Config\ncurrent-context: loopback\n\
          clusters:\n- name: loopback\n  cluster: {{server: {url:?}{authority}}}\n\
@@ -173,12 +207,15 @@ fn certificates() -> Result<(String, String, String), rcgen::Error> {
     let ca_key = KeyPair::generate()?;
     let mut ca = CertificateParams::new(Vec::new())?;
     ca.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-    ca.distinguished_name.push(rcgen::DnType::CommonName, "supercargo loopback authority");
+    ca.distinguished_name
+        .push(rcgen::DnType::CommonName, "supercargo loopback authority");
     let ca_pem = ca.self_signed(&ca_key)?.pem();
     let key = KeyPair::generate()?;
     let names = ["127.0.0.1", "10.0.0.1", "localhost", "kubernetes.default.svc"];
     let mut server = CertificateParams::new(names.map(str::to_owned))?;
-    server.distinguished_name.push(rcgen::DnType::CommonName, "kube-apiserver");
+    server
+        .distinguished_name
+        .push(rcgen::DnType::CommonName, "kube-apiserver");
     let certificate = server.signed_by(&key, &Issuer::new(ca, ca_key))?;
     Ok((ca_pem, certificate.pem(), key.serialize_pem()))
 }
@@ -196,7 +233,10 @@ mod tests {
         for user in User::ALL {
             assert!(table.contains(credentials.token(user)));
             let config = kube::config::Kubeconfig::read_from(credentials.kubeconfig(user)).unwrap();
-            assert_eq!(config.clusters[0].cluster.as_ref().unwrap().server.as_deref(), Some("https://127.0.0.1:6443"));
+            assert_eq!(
+                config.clusters[0].cluster.as_ref().unwrap().server.as_deref(),
+                Some("https://127.0.0.1:6443")
+            );
         }
         crate::client::ApiClient::new(&credentials.endpoint(User::Admin)).unwrap();
     }

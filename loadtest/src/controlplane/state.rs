@@ -60,9 +60,15 @@ impl Process {
 /// # Errors
 /// When neither `XDG_STATE_HOME` nor `HOME` is set.
 pub fn default_dir() -> Result<PathBuf> {
-    let set = |name| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let set = |name| {
+        std::env::var_os(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     let base = set("XDG_STATE_HOME").or_else(|| set("HOME").map(|home| home.join(".local/state")));
-    Ok(base.context("neither XDG_STATE_HOME nor HOME is set: name a folder with --dir")?.join("supercargo/cluster"))
+    Ok(base
+        .context("neither XDG_STATE_HOME nor HOME is set: name a folder with --dir")?
+        .join("supercargo/cluster"))
 }
 
 /// Starts a cluster that outlives this process.
@@ -171,7 +177,13 @@ mod tests {
     async fn down_without_up_says_so() {
         let dir = tempfile::tempdir().unwrap();
         assert!(read(dir.path()).unwrap().is_none());
-        assert!(down(dir.path()).await.unwrap_err().to_string().contains("no cluster was started"));
+        assert!(
+            down(dir.path())
+                .await
+                .unwrap_err()
+                .to_string()
+                .contains("no cluster was started")
+        );
     }
 
     #[tokio::test]
