@@ -8,6 +8,7 @@
 //! | --- | --- |
 //! | [`ids`], [`resources`], [`clock`], [`sync`], [`invariants`] | small foundations without knowledge of scheduling |
 //! | [`telemetry`] | metric names and recorders, traces, latency histograms |
+//! | [`client`] | connections to the API server, credentials that change on disk |
 //! | [`ledger`] | what is used and promised on every node: the truth of use |
 //! | [`cluster`] | what we know of the API server's objects: `NodeInfo`, `PodInfo`, `Snapshot`, `ChangeLog`, watches |
 //! | [`framework`] | extension points, `Status`, `CycleState`, registry, profiles: what a plugin author reads |
@@ -19,6 +20,7 @@
 //! | [`server`] | health, metrics, configz |
 
 pub mod binding;
+pub mod client;
 pub mod clock;
 pub mod cluster;
 pub mod cycle;

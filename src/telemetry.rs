@@ -30,5 +30,5 @@ pub use labels::{
 };
 pub use latency::{LatencyRecorder, LatencySummary};
 pub use logging::{LogFormat, LogOptions, TelemetryError, TelemetryGuard, init};
-pub use metrics::{EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationLabel, OperationGuard};
+pub use metrics::{EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationGuard, OperationLabel};
 pub use trace::{TraceOptions, bind_span, cycle_span};

@@ -52,7 +52,9 @@ pub(super) struct Counter {
 
 impl Default for Counter {
     fn default() -> Self {
-        Self { shards: (0..shard_count()).map(|_| PaddedU64::default()).collect() }
+        Self {
+            shards: (0..shard_count()).map(|_| PaddedU64::default()).collect(),
+        }
     }
 }
 
@@ -67,7 +69,10 @@ impl Counter {
 
     /// The sum over all shards.
     pub(super) fn value(&self) -> u64 {
-        self.shards.iter().map(|cell| cell.0.load(Ordering::Relaxed)).fold(0, u64::wrapping_add)
+        self.shards
+            .iter()
+            .map(|cell| cell.0.load(Ordering::Relaxed))
+            .fold(0, u64::wrapping_add)
     }
 }
 
@@ -120,14 +125,27 @@ impl Buckets {
     }
 
     fn new(bounds: Vec<f64>, steps_per_unit: f64) -> Self {
-        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "bounds are constants below 2^53")]
-        let steps = bounds.iter().map(|bound| (bound * steps_per_unit).round() as u64).collect();
-        Self { bounds, steps, steps_per_unit }
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "bounds are constants below 2^53"
+        )]
+        let steps = bounds
+            .iter()
+            .map(|bound| (bound * steps_per_unit).round() as u64)
+            .collect();
+        Self {
+            bounds,
+            steps,
+            steps_per_unit,
+        }
     }
 }
 
 fn exponential(start: f64, factor: f64, count: usize) -> Vec<f64> {
-    std::iter::successors(Some(start), |bound| Some(bound * factor)).take(count).collect()
+    std::iter::successors(Some(start), |bound| Some(bound * factor))
+        .take(count)
+        .collect()
 }
 
 /// One thread group's part of a histogram: a count for every bound and one above, then the sum in steps.
@@ -175,7 +193,9 @@ impl Histogram {
 
     /// Records an observation in integer steps (nanoseconds, or plain numbers). O(log buckets).
     pub(super) fn observe_steps(&self, steps: u64) {
-        let Some(part) = self.parts.get(thread_number() & (self.parts.len() - 1)) else { return };
+        let Some(part) = self.parts.get(thread_number() & (self.parts.len() - 1)) else {
+            return;
+        };
         let bucket = self.buckets.steps.partition_point(|bound| *bound < steps);
         if let Some(count) = part.counts.get(bucket) {
             count.fetch_add(1, Ordering::Relaxed);
@@ -213,7 +233,9 @@ pub(super) struct Table<M> {
 impl<M> Table<M> {
     /// A table of `len` unused cells.
     pub(super) fn new(len: usize) -> Self {
-        Self { cells: (0..len).map(|_| OnceLock::new()).collect() }
+        Self {
+            cells: (0..len).map(|_| OnceLock::new()).collect(),
+        }
     }
 
     /// The cell at `index`, made by `make` when it is new; `None` when `index` is out of range.
@@ -223,7 +245,10 @@ impl<M> Table<M> {
 
     /// The cells in use with their indices.
     pub(super) fn used(&self) -> impl Iterator<Item = (usize, &M)> {
-        self.cells.iter().enumerate().filter_map(|(index, cell)| Some((index, cell.get()?.as_ref())))
+        self.cells
+            .iter()
+            .enumerate()
+            .filter_map(|(index, cell)| Some((index, cell.get()?.as_ref())))
     }
 }
 
@@ -273,6 +298,12 @@ mod tests {
         let table: Table<Gauge> = Table::new(3);
         table.cell(1, Gauge::default).unwrap().add(5);
         assert!(table.cell(3, Gauge::default).is_none());
-        assert_eq!(table.used().map(|(index, gauge)| (index, gauge.value())).collect::<Vec<_>>(), [(1, 5)]);
+        assert_eq!(
+            table
+                .used()
+                .map(|(index, gauge)| (index, gauge.value()))
+                .collect::<Vec<_>>(),
+            [(1, 5)]
+        );
     }
 }

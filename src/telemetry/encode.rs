@@ -43,7 +43,9 @@ impl Page<'_> {
         }
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
         for (labels, value) in samples {
-            family.encode_family(&labels)?.encode_counter(&value, None::<&NoExemplar>)?;
+            family
+                .encode_family(&labels)?
+                .encode_counter(&value, None::<&NoExemplar>)?;
         }
         Ok(())
     }
@@ -77,7 +79,9 @@ impl Page<'_> {
         if samples.peek().is_none() {
             return Ok(());
         }
-        let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
+        let mut family = self
+            .encoder
+            .encode_descriptor(name, help, None, MetricType::Histogram)?;
         for (labels, view) in samples {
             family.encode_family(&labels)?.encode_histogram::<Labels<'static>>(
                 view.sum,
@@ -128,7 +132,10 @@ impl Collector for Source {
 
 fn text(metrics: &Arc<Metrics>, selection: Selection) -> String {
     let mut registry = Registry::default();
-    registry.register_collector(Box::new(Source { metrics: Arc::clone(metrics), selection }));
+    registry.register_collector(Box::new(Source {
+        metrics: Arc::clone(metrics),
+        selection,
+    }));
     let mut page = String::new();
     // Writing to a string cannot fail; an error could only come from the encoder and leaves what was written so far.
     if prometheus_text::encode(&mut page, &registry).is_err() {

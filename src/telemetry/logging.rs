@@ -82,7 +82,11 @@ pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     if let Some(trace) = &options.trace {
         trace::set_ratio(trace.ratio);
     }
-    Ok(TelemetryGuard { filter: handle, verbosity: AtomicU32::new(options.verbosity), provider })
+    Ok(TelemetryGuard {
+        filter: handle,
+        verbosity: AtomicU32::new(options.verbosity),
+        provider,
+    })
 }
 
 impl TelemetryGuard {

@@ -33,8 +33,6 @@ pub struct MetricsOptions {
     pub plugins: Vec<String>,
     /// Feature gates with their stage and whether they are on, for `kubernetes_feature_enabled`.
     pub features: Vec<FeatureState>,
-    /// `host:port` of the API server, the `host` label of `rest_client_*`.
-    pub api_server: String,
 }
 
 /// All metrics of the process.
@@ -96,7 +94,9 @@ impl Metrics {
 
 /// A row-major index into a table; `None` when a part is out of its range.
 fn table_index(parts: &[(usize, usize)]) -> Option<usize> {
-    parts.iter().try_fold(0, |index, (part, len)| (part < len).then(|| index * len + part))
+    parts
+        .iter()
+        .try_fold(0, |index, (part, len)| (part < len).then(|| index * len + part))
 }
 
 /// The parts of a row-major index, given the lengths of all dimensions but the first.

@@ -13,12 +13,16 @@ pub(super) struct Names {
 impl Names {
     /// An empty set for at most `capacity` names.
     pub(super) fn new(capacity: usize) -> Self {
-        Self { slots: (0..capacity).map(|_| OnceLock::new()).collect() }
+        Self {
+            slots: (0..capacity).map(|_| OnceLock::new()).collect(),
+        }
     }
 
     /// The index of `name`, which is added when it is new. O(names): call it at start-up and keep the index.
     pub(super) fn index(&self, name: &str) -> Option<usize> {
-        self.slots.iter().position(|slot| slot.get_or_init(|| name.to_owned()) == name)
+        self.slots
+            .iter()
+            .position(|slot| slot.get_or_init(|| name.to_owned()) == name)
     }
 
     /// The name at `index`.

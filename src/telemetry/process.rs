@@ -25,17 +25,32 @@ pub(super) fn write(page: &mut Page<'_>) -> std::fmt::Result {
         page.number("process_cpu_seconds", help, MetricType::Counter, seconds)?;
     }
     if let Some(bytes) = status.as_deref().and_then(|status| status_bytes(status, "VmRSS:")) {
-        page.number("process_resident_memory_bytes", "Resident memory, in bytes", MetricType::Gauge, bytes)?;
+        page.number(
+            "process_resident_memory_bytes",
+            "Resident memory, in bytes",
+            MetricType::Gauge,
+            bytes,
+        )?;
     }
     if let Some(bytes) = status.as_deref().and_then(|status| status_bytes(status, "VmSize:")) {
-        page.number("process_virtual_memory_bytes", "Virtual memory, in bytes", MetricType::Gauge, bytes)?;
+        page.number(
+            "process_virtual_memory_bytes",
+            "Virtual memory, in bytes",
+            MetricType::Gauge,
+            bytes,
+        )?;
     }
     if let Ok(entries) = fs::read_dir("/proc/self/fd") {
         let open = u32::try_from(entries.count()).map_or(f64::MAX, f64::from);
         page.number("process_open_fds", "Open file descriptors", MetricType::Gauge, open)?;
     }
     if let Some(most) = limits.as_deref().and_then(max_open_files) {
-        page.number("process_max_fds", "Most file descriptors that may be open", MetricType::Gauge, most)?;
+        page.number(
+            "process_max_fds",
+            "Most file descriptors that may be open",
+            MetricType::Gauge,
+            most,
+        )?;
     }
     if let Some(seconds) = start_time(stat.as_deref()) {
         let help = "When the process started, in seconds since 1970";
@@ -63,7 +78,12 @@ fn start_time(stat: Option<&str>) -> Option<f64> {
     *START.get_or_init(|| {
         let ticks: f64 = stat_fields(stat?)?.get(19)?.parse().ok()?;
         let kernel = fs::read_to_string("/proc/stat").ok()?;
-        let boot: f64 = kernel.lines().find_map(|line| line.strip_prefix("btime "))?.trim().parse().ok()?;
+        let boot: f64 = kernel
+            .lines()
+            .find_map(|line| line.strip_prefix("btime "))?
+            .trim()
+            .parse()
+            .ok()?;
         Some(boot + ticks / TICKS_PER_SECOND)
     })
 }
@@ -93,7 +113,10 @@ mod tests {
     #[test]
     fn memory_and_limits_are_read() {
         assert_eq!(status_bytes("Name:\tx\nVmRSS:\t  12 kB\n", "VmRSS:"), Some(12288.0));
-        assert_eq!(max_open_files("Max open files            1024                 4096                 files"), Some(1024.0));
+        assert_eq!(
+            max_open_files("Max open files            1024                 4096                 files"),
+            Some(1024.0)
+        );
         assert_eq!(status_bytes("", "VmRSS:"), None);
     }
 }

@@ -48,14 +48,23 @@ pub(super) fn provider(options: &TraceOptions) -> Result<SdkTracerProvider, Tele
         .with_endpoint(options.endpoint.clone())
         .with_timeout(EXPORT_DEADLINE)
         .build()
-        .map_err(|source| TelemetryError::Exporter { endpoint: options.endpoint.clone(), source })?;
-    Ok(SdkTracerProvider::builder().with_resource(resource()).with_batch_exporter(exporter).build())
+        .map_err(|source| TelemetryError::Exporter {
+            endpoint: options.endpoint.clone(),
+            source,
+        })?;
+    Ok(SdkTracerProvider::builder()
+        .with_resource(resource())
+        .with_batch_exporter(exporter)
+        .build())
 }
 
 fn resource() -> Resource {
     Resource::builder()
         .with_service_name("supercargo")
-        .with_attribute(opentelemetry::KeyValue::new("service.version", env!("CARGO_PKG_VERSION")))
+        .with_attribute(opentelemetry::KeyValue::new(
+            "service.version",
+            env!("CARGO_PKG_VERSION"),
+        ))
         .build()
 }
 
@@ -74,7 +83,11 @@ where
 
 /// Sets the share of cycles that are sampled; clamped to 0 to 1.
 pub(super) fn set_ratio(ratio: f64) {
-    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "clamped; `as` saturates")]
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "clamped; `as` saturates"
+    )]
     #[expect(clippy::cast_precision_loss, reason = "a share")]
     let threshold = (ratio.clamp(0.0, 1.0) * u64::MAX as f64) as u64;
     THRESHOLD.store(threshold, Ordering::Relaxed);

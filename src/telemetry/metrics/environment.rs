@@ -1,6 +1,6 @@
 //! What surrounds the scheduler: requests to the API server, the lease, health checks, build and feature gates.
 
-use std::sync::LazyLock;
+use std::sync::{LazyLock, OnceLock};
 use std::time::Duration;
 
 use super::super::cells::{Buckets, Counter, Gauge, Histogram, Table};
@@ -21,9 +21,8 @@ const VERBS: usize = HttpVerb::ALL.len();
 const ENDPOINTS: usize = HealthEndpoint::ALL.len();
 const OUTCOMES: usize = HealthOutcome::ALL.len();
 
-static REQUEST_SECONDS: LazyLock<Buckets> = LazyLock::new(|| {
-    Buckets::seconds(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0])
-});
+static REQUEST_SECONDS: LazyLock<Buckets> =
+    LazyLock::new(|| Buckets::seconds(&[0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0]));
 
 /// A feature gate as `kubernetes_feature_enabled` shows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -38,7 +37,7 @@ pub struct FeatureState {
 
 #[derive(Debug)]
 pub(super) struct Cells {
-    api_server: String,
+    api_server: OnceLock<String>,
     features: Vec<FeatureState>,
     /// `[verb][code]`
     requests: Table<Counter>,
@@ -59,7 +58,7 @@ pub(super) struct Cells {
 impl Cells {
     pub(super) fn new(options: &MetricsOptions) -> Self {
         Self {
-            api_server: options.api_server.clone(),
+            api_server: OnceLock::new(),
             features: options.features.clone(),
             requests: Table::new(VERBS * CODES),
             request_duration: Table::new(VERBS),
@@ -73,7 +72,10 @@ impl Cells {
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> std::fmt::Result {
-        let codes: Vec<String> = (FIRST_CODE..FIRST_CODE + NO_ANSWER).map(|code| code.to_string()).collect();
+        let codes: Vec<String> = (FIRST_CODE..FIRST_CODE + NO_ANSWER)
+            .map(|code| code.to_string())
+            .collect();
+        let host = self.api_server.get().map_or("", String::as_str);
         let verb = |index: usize| HttpVerb::ALL.get(index).map_or("", |verb| verb.as_str());
         page.counters(
             "rest_client_requests",
@@ -82,7 +84,7 @@ impl Cells {
                 let (verb_idx, [code]) = split_index(index, [CODES]);
                 let labels = vec![
                     ("code", codes.get(code).map_or("<error>", String::as_str)),
-                    ("host", self.api_server.as_str()),
+                    ("host", host),
                     ("method", verb(verb_idx)),
                 ];
                 (labels, cell.value())
@@ -91,23 +93,23 @@ impl Cells {
         page.histograms(
             "rest_client_request_duration_seconds",
             "[ALPHA] Time until the API server answered, by host and verb",
-            self.request_duration.used().map(|(index, cell)| {
-                (vec![("host", self.api_server.as_str()), ("verb", verb(index))], cell.view())
-            }),
+            self.request_duration
+                .used()
+                .map(|(index, cell)| (vec![("host", host), ("verb", verb(index))], cell.view())),
         )?;
         page.gauges(
             "leader_election_master_status",
             "[ALPHA] 1 while this process holds the lease, else 0",
-            self.leading.used().map(|(index, cell)| {
-                (vec![("name", self.leases.get(index).unwrap_or_default())], cell.value())
-            }),
+            self.leading
+                .used()
+                .map(|(index, cell)| (vec![("name", self.leases.get(index).unwrap_or_default())], cell.value())),
         )?;
         page.counters(
             "leader_election_slowpath",
             "[ALPHA] Renewals that had to read the lease before they could write it",
-            self.slow_renewals.used().map(|(index, cell)| {
-                (vec![("name", self.leases.get(index).unwrap_or_default())], cell.value())
-            }),
+            self.slow_renewals
+                .used()
+                .map(|(index, cell)| (vec![("name", self.leases.get(index).unwrap_or_default())], cell.value())),
         )?;
         self.write_health(page)?;
         self.write_build(page)
@@ -121,7 +123,10 @@ impl Cells {
             "[STABLE] 1 while a health check passes, else 0",
             self.health.used().map(|(index, cell)| {
                 let (name, [endpoint_idx]) = split_index(index, [ENDPOINTS]);
-                (vec![("name", check(name)), ("type", endpoint(endpoint_idx))], cell.value())
+                (
+                    vec![("name", check(name)), ("type", endpoint(endpoint_idx))],
+                    cell.value(),
+                )
             }),
         )?;
         page.counters(
@@ -131,7 +136,10 @@ impl Cells {
                 let (name, [endpoint_idx, outcome]) = split_index(index, [ENDPOINTS, OUTCOMES]);
                 let labels = vec![
                     ("name", check(name)),
-                    ("status", HealthOutcome::ALL.get(outcome).map_or("", |outcome| outcome.as_str())),
+                    (
+                        "status",
+                        HealthOutcome::ALL.get(outcome).map_or("", |outcome| outcome.as_str()),
+                    ),
                     ("type", endpoint(endpoint_idx)),
                 ];
                 (labels, cell.value())
@@ -172,15 +180,25 @@ impl Cells {
 }
 
 impl Metrics {
+    /// Names the API server (`host:port`), the `host` label of `rest_client_*`; the first name stays.
+    pub fn set_api_server(&self, host: &str) {
+        self.environment.api_server.get_or_init(|| host.to_owned());
+    }
+
     /// The API server answered a request with `code` after `duration`; `None` when there was no answer.
     pub fn api_request(&self, verb: HttpVerb, code: Option<u16>, duration: Duration) {
-        let code = code.and_then(|code| usize::from(code).checked_sub(FIRST_CODE)).map_or(NO_ANSWER, |c| c.min(NO_ANSWER));
+        let code = code
+            .and_then(|code| usize::from(code).checked_sub(FIRST_CODE))
+            .map_or(NO_ANSWER, |c| c.min(NO_ANSWER));
         let cell = table_index(&[(verb.index(), VERBS), (code, CODES)])
             .and_then(|index| self.environment.requests.cell(index, Counter::default));
         if let Some(cell) = cell {
             cell.add(1);
         }
-        let cell = self.environment.request_duration.cell(verb.index(), || Histogram::new(&REQUEST_SECONDS));
+        let cell = self
+            .environment
+            .request_duration
+            .cell(verb.index(), || Histogram::new(&REQUEST_SECONDS));
         if let Some(cell) = cell {
             cell.observe(duration);
         }
@@ -188,8 +206,11 @@ impl Metrics {
 
     /// Whether this process holds the lease `name`.
     pub fn leader(&self, name: &str, leading: bool) {
-        let cell =
-            self.environment.leases.index(name).and_then(|index| self.environment.leading.cell(index, Gauge::default));
+        let cell = self
+            .environment
+            .leases
+            .index(name)
+            .and_then(|index| self.environment.leading.cell(index, Gauge::default));
         if let Some(cell) = cell {
             cell.set(i64::from(leading));
         }
@@ -209,13 +230,19 @@ impl Metrics {
 
     /// A health check was evaluated.
     pub fn health_check(&self, check: &str, endpoint: HealthEndpoint, outcome: HealthOutcome) {
-        let Some(name) = self.environment.checks.index(check) else { return };
+        let Some(name) = self.environment.checks.index(check) else {
+            return;
+        };
         let gauge = table_index(&[(name, MAX_CHECKS), (endpoint.index(), ENDPOINTS)])
             .and_then(|index| self.environment.health.cell(index, Gauge::default));
         if let Some(gauge) = gauge {
             gauge.set(i64::from(outcome == HealthOutcome::Success));
         }
-        let parts = [(name, MAX_CHECKS), (endpoint.index(), ENDPOINTS), (outcome.index(), OUTCOMES)];
+        let parts = [
+            (name, MAX_CHECKS),
+            (endpoint.index(), ENDPOINTS),
+            (outcome.index(), OUTCOMES),
+        ];
         let total = table_index(&parts).and_then(|index| self.environment.health_total.cell(index, Counter::default));
         if let Some(total) = total {
             total.add(1);

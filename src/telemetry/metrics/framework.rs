@@ -17,8 +17,7 @@ const STATUSES: usize = StatusLabel::ALL.len();
 const EVALUATIONS: usize = EvaluationPoint::ALL.len();
 
 static POINT_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::exponential_seconds(0.0001, 2.0, 12));
-pub(super) static PLUGIN_SECONDS: LazyLock<Buckets> =
-    LazyLock::new(|| Buckets::exponential_seconds(0.000_01, 1.5, 20));
+pub(super) static PLUGIN_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::exponential_seconds(0.000_01, 1.5, 20));
 
 /// An operation whose concurrency is shown, found once by [`Metrics::operation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -105,7 +104,10 @@ impl Cells {
                 let (profile, [plugin, point_idx]) = split_index(index, [self.plugin_count, EVALUATIONS]);
                 let labels = vec![
                     ("plugin", plugins.get(plugin).unwrap_or_default()),
-                    ("extension_point", EvaluationPoint::ALL.get(point_idx).map_or("", |point| point.as_str())),
+                    (
+                        "extension_point",
+                        EvaluationPoint::ALL.get(point_idx).map_or("", |point| point.as_str()),
+                    ),
                     ("profile", profiles.get(profile).unwrap_or_default()),
                 ];
                 (labels, cell.value())
@@ -115,7 +117,10 @@ impl Cells {
             "scheduler_goroutines",
             "[BETA] Tasks running, by the operation that they do",
             self.running.used().map(|(index, cell)| {
-                (vec![("operation", self.operations.get(index).unwrap_or_default())], cell.value())
+                (
+                    vec![("operation", self.operations.get(index).unwrap_or_default())],
+                    cell.value(),
+                )
             }),
         )
     }
@@ -133,9 +138,13 @@ impl Metrics {
 
     /// All plugins of one extension point ran for one pod.
     pub fn extension_point(&self, profile: usize, point: ExtensionPoint, status: StatusLabel, duration: Duration) {
-        let parts = [(profile, MAX_PROFILES), (point.index(), POINTS), (status.index(), STATUSES)];
-        let cell = table_index(&parts)
-            .and_then(|index| self.framework.points.cell(index, || Histogram::new(&POINT_SECONDS)));
+        let parts = [
+            (profile, MAX_PROFILES),
+            (point.index(), POINTS),
+            (status.index(), STATUSES),
+        ];
+        let cell =
+            table_index(&parts).and_then(|index| self.framework.points.cell(index, || Histogram::new(&POINT_SECONDS)));
         if let Some(cell) = cell {
             cell.observe(duration);
         }
@@ -143,7 +152,11 @@ impl Metrics {
 
     /// One plugin ran at one extension point; only in cycles for which [`Metrics::samples_plugins`] holds.
     pub fn plugin_execution(&self, plugin: usize, point: ExtensionPoint, status: StatusLabel, duration: Duration) {
-        let parts = [(plugin, self.framework.plugin_count), (point.index(), POINTS), (status.index(), STATUSES)];
+        let parts = [
+            (plugin, self.framework.plugin_count),
+            (point.index(), POINTS),
+            (status.index(), STATUSES),
+        ];
         let cell = table_index(&parts)
             .and_then(|index| self.framework.plugins.cell(index, || Histogram::new(&PLUGIN_SECONDS)));
         if let Some(cell) = cell {
@@ -153,9 +166,12 @@ impl Metrics {
 
     /// A plugin took part in a cycle at this point (it was not skipped).
     pub fn plugin_evaluated(&self, profile: usize, plugin: usize, point: EvaluationPoint) {
-        let parts = [(profile, MAX_PROFILES), (plugin, self.framework.plugin_count), (point.index(), EVALUATIONS)];
-        let cell =
-            table_index(&parts).and_then(|index| self.framework.evaluations.cell(index, Counter::default));
+        let parts = [
+            (profile, MAX_PROFILES),
+            (plugin, self.framework.plugin_count),
+            (point.index(), EVALUATIONS),
+        ];
+        let cell = table_index(&parts).and_then(|index| self.framework.evaluations.cell(index, Counter::default));
         if let Some(cell) = cell {
             cell.add(1);
         }
@@ -172,6 +188,9 @@ impl Metrics {
     #[must_use]
     pub fn start_operation(self: &Arc<Self>, operation: OperationLabel) -> OperationGuard {
         self.framework.add_running(operation, 1);
-        OperationGuard { metrics: Arc::clone(self), operation }
+        OperationGuard {
+            metrics: Arc::clone(self),
+            operation,
+        }
     }
 }

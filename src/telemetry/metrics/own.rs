@@ -70,22 +70,46 @@ impl Cells {
 
     pub(super) fn write(&self, page: &mut Page<'_>) -> std::fmt::Result {
         let plain: [(&str, &str, &Counter); 8] = [
-            ("supercargo_conflicts", "Reserves refused because another worker took the room first", &self.conflicts),
+            (
+                "supercargo_conflicts",
+                "Reserves refused because another worker took the room first",
+                &self.conflicts,
+            ),
             (
                 "supercargo_commit_evaluations",
                 "Evaluations under the commit lock, after repeated conflicts",
                 &self.commit_evaluations,
             ),
-            ("supercargo_snapshot_publishes", "Snapshots published", &self.snapshot_publishes),
-            ("supercargo_events_written", "Events written to the API server", &self.events_written),
-            ("supercargo_events_dropped", "Events dropped because their queue was full", &self.events_dropped),
-            ("supercargo_engine_self_checks", "Decisions compared with a full evaluation", &self.self_checks),
+            (
+                "supercargo_snapshot_publishes",
+                "Snapshots published",
+                &self.snapshot_publishes,
+            ),
+            (
+                "supercargo_events_written",
+                "Events written to the API server",
+                &self.events_written,
+            ),
+            (
+                "supercargo_events_dropped",
+                "Events dropped because their queue was full",
+                &self.events_dropped,
+            ),
+            (
+                "supercargo_engine_self_checks",
+                "Decisions compared with a full evaluation",
+                &self.self_checks,
+            ),
             (
                 "supercargo_engine_self_check_mismatches",
                 "Decisions that differed from a full evaluation",
                 &self.self_check_mismatches,
             ),
-            ("supercargo_panics", "Cycles and binds that ended in a panic of a plugin", &self.panics),
+            (
+                "supercargo_panics",
+                "Cycles and binds that ended in a panic of a plugin",
+                &self.panics,
+            ),
         ];
         for (name, help, counter) in plain {
             page.counters(name, help, [(Vec::new(), counter.value())])?;
@@ -93,13 +117,19 @@ impl Cells {
         page.counters(
             "supercargo_engine_evaluations",
             "Evaluations of pods, by how the nodes were evaluated",
-            EngineMode::ALL.iter().zip(&self.evaluations).map(|(mode, cell)| (vec![("mode", mode.as_str())], cell.value())),
+            EngineMode::ALL
+                .iter()
+                .zip(&self.evaluations)
+                .map(|(mode, cell)| (vec![("mode", mode.as_str())], cell.value())),
         )?;
         page.histograms(
             "supercargo_engine_evaluation_duration_seconds",
             "Time of one evaluation, by how the nodes were evaluated",
             self.evaluation_duration.used().map(|(index, cell)| {
-                (vec![("mode", EngineMode::ALL.get(index).map_or("", |mode| mode.as_str()))], cell.view())
+                (
+                    vec![("mode", EngineMode::ALL.get(index).map_or("", |mode| mode.as_str()))],
+                    cell.view(),
+                )
             }),
         )?;
         self.write_flow(page)
@@ -124,22 +154,25 @@ impl Cells {
         page.counters(
             "supercargo_objects_malformed",
             "Objects skipped because they could not be read, by kind",
-            self.malformed.used().map(|(index, cell)| {
-                (vec![("kind", self.kinds.get(index).unwrap_or_default())], cell.value())
-            }),
+            self.malformed
+                .used()
+                .map(|(index, cell)| (vec![("kind", self.kinds.get(index).unwrap_or_default())], cell.value())),
         )?;
         page.counters(
             "supercargo_watch_relists",
             "Times that a watch had to list anew, by kind",
-            self.relists.used().map(|(index, cell)| {
-                (vec![("kind", self.kinds.get(index).unwrap_or_default())], cell.value())
-            }),
+            self.relists
+                .used()
+                .map(|(index, cell)| (vec![("kind", self.kinds.get(index).unwrap_or_default())], cell.value())),
         )?;
         page.counters(
             "supercargo_bind_retries",
             "Bind calls repeated, by reason",
             self.bind_retries.used().map(|(index, cell)| {
-                (vec![("reason", self.reasons.get(index).unwrap_or_default())], cell.value())
+                (
+                    vec![("reason", self.reasons.get(index).unwrap_or_default())],
+                    cell.value(),
+                )
             }),
         )
     }
@@ -164,12 +197,18 @@ impl Metrics {
 
     /// The number of changes that the newest snapshot does not contain.
     pub fn change_log_length(&self, changes: u64) {
-        self.own.change_log_length.set(i64::try_from(changes).unwrap_or(i64::MAX));
+        self.own
+            .change_log_length
+            .set(i64::try_from(changes).unwrap_or(i64::MAX));
     }
 
     /// An object of `kind` could not be read and was skipped. O(kinds).
     pub fn object_malformed(&self, kind: &str) {
-        let cell = self.own.kinds.index(kind).and_then(|index| self.own.malformed.cell(index, Counter::default));
+        let cell = self
+            .own
+            .kinds
+            .index(kind)
+            .and_then(|index| self.own.malformed.cell(index, Counter::default));
         if let Some(cell) = cell {
             cell.add(1);
         }
@@ -177,7 +216,11 @@ impl Metrics {
 
     /// A watch of `kind` had to list anew. O(kinds).
     pub fn watch_relisted(&self, kind: &str) {
-        let cell = self.own.kinds.index(kind).and_then(|index| self.own.relists.cell(index, Counter::default));
+        let cell = self
+            .own
+            .kinds
+            .index(kind)
+            .and_then(|index| self.own.relists.cell(index, Counter::default));
         if let Some(cell) = cell {
             cell.add(1);
         }
@@ -185,7 +228,11 @@ impl Metrics {
 
     /// A bind call is repeated because of `reason` (a fixed word for a class of error). O(reasons).
     pub fn bind_retry(&self, reason: &str) {
-        let cell = self.own.reasons.index(reason).and_then(|index| self.own.bind_retries.cell(index, Counter::default));
+        let cell = self
+            .own
+            .reasons
+            .index(reason)
+            .and_then(|index| self.own.bind_retries.cell(index, Counter::default));
         if let Some(cell) = cell {
             cell.add(1);
         }
@@ -212,7 +259,10 @@ impl Metrics {
         if let Some(cell) = self.own.evaluations.get(mode.index()) {
             cell.add(1);
         }
-        let cell = self.own.evaluation_duration.cell(mode.index(), || Histogram::new(&DECISION_SECONDS));
+        let cell = self
+            .own
+            .evaluation_duration
+            .cell(mode.index(), || Histogram::new(&DECISION_SECONDS));
         if let Some(cell) = cell {
             cell.observe(duration);
         }

@@ -66,7 +66,10 @@ impl Cells {
         page.gauges(
             "scheduler_pending_pods",
             "[STABLE] Pods that are not placed yet, by the queue in which they wait",
-            QueueKind::ALL.iter().zip(&self.pending).map(|(queue, cell)| (vec![("queue", queue.as_str())], cell.value())),
+            QueueKind::ALL
+                .iter()
+                .zip(&self.pending)
+                .map(|(queue, cell)| (vec![("queue", queue.as_str())], cell.value())),
         )?;
         page.counters(
             "scheduler_queue_incoming_pods",
@@ -80,7 +83,9 @@ impl Cells {
         page.gauges(
             "scheduler_inflight_events",
             "[ALPHA] Events kept because a pod in a cycle may still need them",
-            self.inflight.used().map(|(index, cell)| (vec![("event", self.event_name(index))], cell.value())),
+            self.inflight
+                .used()
+                .map(|(index, cell)| (vec![("event", self.event_name(index))], cell.value())),
         )?;
         page.gauges(
             "scheduler_unschedulable_pods",
@@ -114,12 +119,17 @@ impl Cells {
         page.histograms(
             "scheduler_event_handling_duration_seconds",
             "[ALPHA] Time to take in one change of the cluster, by event",
-            self.handling.used().map(|(index, cell)| (vec![("event", self.event_name(index))], cell.view())),
+            self.handling
+                .used()
+                .map(|(index, cell)| (vec![("event", self.event_name(index))], cell.view())),
         )?;
         page.gauges(
             "scheduler_cache_size",
             "[ALPHA] Nodes, pods and assumed pods that are known",
-            CacheKind::ALL.iter().zip(&self.cache).map(|(kind, cell)| (vec![("type", kind.as_str())], cell.value())),
+            CacheKind::ALL
+                .iter()
+                .zip(&self.cache)
+                .map(|(kind, cell)| (vec![("type", kind.as_str())], cell.value())),
         )
     }
 }
@@ -172,7 +182,11 @@ impl Metrics {
 
     /// A queueing hint of `plugin` answered for `event`.
     pub fn queueing_hint(&self, plugin: usize, event: EventLabel, hint: HintOutcome, duration: Duration) {
-        let parts = [(plugin, self.queue.plugin_count), (event.0, MAX_EVENTS), (hint.index(), HINTS)];
+        let parts = [
+            (plugin, self.queue.plugin_count),
+            (event.0, MAX_EVENTS),
+            (hint.index(), HINTS),
+        ];
         let cell =
             table_index(&parts).and_then(|index| self.queue.hints.cell(index, || Histogram::new(&PLUGIN_SECONDS)));
         if let Some(cell) = cell {

@@ -59,19 +59,26 @@ impl Cells {
         let profile_and_result = |index: usize| {
             let (profile, [result]) = split_index(index, [AttemptResult::ALL.len()]);
             vec![
-                ("result", AttemptResult::ALL.get(result).map_or("", |result| result.as_str())),
+                (
+                    "result",
+                    AttemptResult::ALL.get(result).map_or("", |result| result.as_str()),
+                ),
                 ("profile", profiles.get(profile).unwrap_or_default()),
             ]
         };
         page.counters(
             "scheduler_schedule_attempts",
             "[STABLE] Attempts to schedule pods, by result and profile",
-            self.attempts.used().map(|(index, cell)| (profile_and_result(index), cell.value())),
+            self.attempts
+                .used()
+                .map(|(index, cell)| (profile_and_result(index), cell.value())),
         )?;
         page.histograms(
             "scheduler_scheduling_attempt_duration_seconds",
             "[STABLE] Time of a scheduling attempt, decision and binding together",
-            self.attempt_duration.used().map(|(index, cell)| (profile_and_result(index), cell.view())),
+            self.attempt_duration
+                .used()
+                .map(|(index, cell)| (profile_and_result(index), cell.view())),
         )?;
         page.histograms(
             "scheduler_scheduling_algorithm_duration_seconds",
@@ -81,7 +88,9 @@ impl Cells {
         page.histograms(
             "scheduler_pod_scheduling_sli_duration_seconds",
             "[BETA] Time from a pod's first entry in the active queue until it is bound, by number of attempts",
-            self.sli_duration.used().map(|(index, cell)| (vec![("attempts", attempts_label(index))], cell.view())),
+            self.sli_duration
+                .used()
+                .map(|(index, cell)| (vec![("attempts", attempts_label(index))], cell.view())),
         )?;
         page.histograms(
             "scheduler_pod_scheduling_attempts",
@@ -97,7 +106,13 @@ impl Cells {
             "scheduler_permit_wait_duration_seconds",
             "[BETA] Time that pods waited at Permit, by result",
             self.permit_wait.used().map(|(index, cell)| {
-                (vec![("result", StatusLabel::ALL.get(index).map_or("", |status| status.as_str()))], cell.view())
+                (
+                    vec![(
+                        "result",
+                        StatusLabel::ALL.get(index).map_or("", |status| status.as_str()),
+                    )],
+                    cell.view(),
+                )
             }),
         )?;
         self.write_preemption(page)
@@ -118,19 +133,24 @@ impl Cells {
         page.histograms(
             "scheduler_preemption_goroutines_duration_seconds",
             "[ALPHA] Time until the evictions of one preemption were sent",
-            self.eviction_duration.used().map(|(index, cell)| (outcome(index), cell.view())),
+            self.eviction_duration
+                .used()
+                .map(|(index, cell)| (outcome(index), cell.view())),
         )?;
         page.counters(
             "scheduler_preemption_goroutines_execution",
             "[ALPHA] Preemptions whose evictions were sent, by result",
-            self.evictions.used().map(|(index, cell)| (outcome(index), cell.value())),
+            self.evictions
+                .used()
+                .map(|(index, cell)| (outcome(index), cell.value())),
         )
     }
 }
 
 fn attempts_label(index: usize) -> &'static str {
-    const LABELS: [&str; SLI_ATTEMPTS] =
-        ["1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15+"];
+    const LABELS: [&str; SLI_ATTEMPTS] = [
+        "1", "2", "3", "4", "5", "6", "7", "8", "9", "10", "11", "12", "13", "14", "15+",
+    ];
     LABELS.get(index).copied().unwrap_or("15+")
 }
 
@@ -143,7 +163,11 @@ impl Metrics {
         if let Some(cell) = self.scheduling.attempts.cell(index, Counter::default) {
             cell.add(1);
         }
-        if let Some(cell) = self.scheduling.attempt_duration.cell(index, || Histogram::new(&ATTEMPT_SECONDS)) {
+        if let Some(cell) = self
+            .scheduling
+            .attempt_duration
+            .cell(index, || Histogram::new(&ATTEMPT_SECONDS))
+        {
             cell.observe(duration);
         }
     }
@@ -156,8 +180,14 @@ impl Metrics {
     /// A pod was bound after `attempts` attempts (from 1), `since_first_queued` after it first became schedulable.
     pub fn pod_scheduled(&self, attempts: u32, since_first_queued: Duration) {
         self.scheduling.pod_attempts.observe_steps(u64::from(attempts));
-        let index = usize::try_from(attempts.saturating_sub(1)).unwrap_or(SLI_ATTEMPTS).min(SLI_ATTEMPTS - 1);
-        if let Some(cell) = self.scheduling.sli_duration.cell(index, || Histogram::new(&SLI_SECONDS)) {
+        let index = usize::try_from(attempts.saturating_sub(1))
+            .unwrap_or(SLI_ATTEMPTS)
+            .min(SLI_ATTEMPTS - 1);
+        if let Some(cell) = self
+            .scheduling
+            .sli_duration
+            .cell(index, || Histogram::new(&SLI_SECONDS))
+        {
             cell.observe(since_first_queued);
         }
     }
@@ -169,7 +199,10 @@ impl Metrics {
 
     /// A pod's wait at Permit ended.
     pub fn permit_wait(&self, result: StatusLabel, duration: Duration) {
-        let cell = self.scheduling.permit_wait.cell(result.index(), || Histogram::new(&ATTEMPT_SECONDS));
+        let cell = self
+            .scheduling
+            .permit_wait
+            .cell(result.index(), || Histogram::new(&ATTEMPT_SECONDS));
         if let Some(cell) = cell {
             cell.observe(duration);
         }
@@ -190,7 +223,10 @@ impl Metrics {
         if let Some(cell) = self.scheduling.evictions.cell(outcome.index(), Counter::default) {
             cell.add(1);
         }
-        let cell = self.scheduling.eviction_duration.cell(outcome.index(), || Histogram::new(&SLI_SECONDS));
+        let cell = self
+            .scheduling
+            .eviction_duration
+            .cell(outcome.index(), || Histogram::new(&SLI_SECONDS));
         if let Some(cell) = cell {
             cell.observe(duration);
         }

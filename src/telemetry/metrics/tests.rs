@@ -10,12 +10,17 @@ use super::super::labels::{
 use super::{FeatureState, Metrics, MetricsOptions, split_index, table_index};
 
 fn metrics() -> Arc<Metrics> {
-    Arc::new(Metrics::new(&MetricsOptions {
+    let metrics = Metrics::new(&MetricsOptions {
         profiles: vec!["default-scheduler".to_owned(), "batch".to_owned()],
         plugins: vec!["NodeName".to_owned(), "NodeResourcesFit".to_owned()],
-        features: vec![FeatureState { name: "GangScheduling".to_owned(), stage: "ALPHA".to_owned(), enabled: false }],
-        api_server: "127.0.0.1:6443".to_owned(),
-    }))
+        features: vec![FeatureState {
+            name: "GangScheduling".to_owned(),
+            stage: "ALPHA".to_owned(),
+            enabled: false,
+        }],
+    });
+    metrics.set_api_server("127.0.0.1:6443");
+    Arc::new(metrics)
 }
 
 fn lines<'a>(page: &'a str, start: &str) -> Vec<&'a str> {
@@ -111,7 +116,10 @@ fn every_recorder_writes_its_family() {
         r#"supercargo_bind_retries_total{reason="timeout"} 1"#,
         "# TYPE process_cpu_seconds_total counter",
     ] {
-        assert!(page.lines().any(|line| line == expected), "{expected} is not on the page:\n{page}");
+        assert!(
+            page.lines().any(|line| line == expected),
+            "{expected} is not on the page:\n{page}"
+        );
     }
     assert!(!metrics.slis_exposition().contains("scheduler_"));
     assert!(metrics.slis_exposition().contains("kubernetes_healthcheck{"));
@@ -122,12 +130,19 @@ fn an_operation_counts_until_its_guard_is_dropped() {
     let metrics = metrics();
     let operation = metrics.operation("binding");
     drop(metrics.start_operation(operation));
-    assert!(metrics.exposition().contains("scheduler_goroutines{operation=\"binding\"} 0\n"));
+    assert!(
+        metrics
+            .exposition()
+            .contains("scheduler_goroutines{operation=\"binding\"} 0\n")
+    );
 }
 
 #[test]
 fn a_tenth_of_the_cycles_time_their_plugins() {
-    assert_eq!((0..1000).filter(|random| Metrics::samples_plugins(*random)).count(), 100);
+    assert_eq!(
+        (0..1000).filter(|random| Metrics::samples_plugins(*random)).count(),
+        100
+    );
 }
 
 #[test]

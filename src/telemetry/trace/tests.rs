@@ -25,7 +25,10 @@ impl SpanExporter for Collected {
 #[test]
 fn sampled_spans_are_exported_and_others_are_never_made() {
     let collected = Collected::default();
-    let provider = SdkTracerProvider::builder().with_resource(resource()).with_simple_exporter(collected.clone()).build();
+    let provider = SdkTracerProvider::builder()
+        .with_resource(resource())
+        .with_simple_exporter(collected.clone())
+        .build();
     let subscriber = tracing_subscriber::registry().with(layer(&provider));
     tracing::subscriber::with_default(subscriber, || {
         set_ratio(0.0);
@@ -46,12 +49,18 @@ fn sampled_spans_are_exported_and_others_are_never_made() {
     let spans = collected.0.lock();
     let names: Vec<_> = spans.iter().map(|span| span.name.as_ref()).collect();
     assert_eq!(names, ["bind", "scheduling_cycle"]);
-    assert_eq!(spans.first().unwrap().parent_span_id, spans.get(1).unwrap().span_context.span_id());
+    assert_eq!(
+        spans.first().unwrap().parent_span_id,
+        spans.get(1).unwrap().span_context.span_id()
+    );
     assert_eq!(THRESHOLD.load(Ordering::Relaxed), 0);
 }
 
 #[test]
 fn a_ratio_above_one_is_refused() {
-    let options = TraceOptions { endpoint: "http://127.0.0.1:4317".to_owned(), ratio: 1.5 };
+    let options = TraceOptions {
+        endpoint: "http://127.0.0.1:4317".to_owned(),
+        ratio: 1.5,
+    };
     assert!(matches!(provider(&options), Err(TelemetryError::Ratio(_))));
 }
