@@ -1,0 +1,69 @@
+//! HTTP extenders as configured.
+//!
+//! Does not: call them.
+
+use std::time::Duration;
+
+/// One HTTP extender.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Extender {
+    /// Base of the extender's address, `http://` or `https://`.
+    pub url_prefix: String,
+    /// Path below the prefix for filtering; empty when unused.
+    pub filter_verb: String,
+    /// Path for preemption; empty when unused.
+    pub preempt_verb: String,
+    /// Path for prioritising; empty when unused.
+    pub prioritize_verb: String,
+    /// Factor of its scores, above 0 when it prioritises.
+    pub weight: i64,
+    /// Path for binding; empty when unused. At most one extender has one.
+    pub bind_verb: String,
+    /// Whether TLS is used even if the prefix says `http`.
+    pub enable_https: bool,
+    /// TLS material.
+    pub tls: Option<ExtenderTls>,
+    /// Deadline of one call.
+    pub http_timeout: Duration,
+    /// Whether it knows the nodes and wants names only.
+    pub node_cache_capable: bool,
+    /// Resources that decide which pods it sees; empty means all pods.
+    pub managed_resources: Vec<ManagedResource>,
+    /// Whether its failure leaves the pod schedulable.
+    pub ignorable: bool,
+}
+
+impl Extender {
+    /// Deadline of a call when none is given.
+    pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+}
+
+/// TLS material of an extender. `*_data` takes precedence over the file of the same name.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct ExtenderTls {
+    /// Whether the server's certificate goes unchecked.
+    pub insecure: bool,
+    /// Server name to send and to check, empty for the host of the prefix.
+    pub server_name: String,
+    /// Path of the client certificate.
+    pub cert_file: String,
+    /// Path of the client key.
+    pub key_file: String,
+    /// Path of the CA bundle.
+    pub ca_file: String,
+    /// PEM bytes of the client certificate.
+    pub cert_data: Vec<u8>,
+    /// PEM bytes of the client key.
+    pub key_data: Vec<u8>,
+    /// PEM bytes of the CA bundle.
+    pub ca_data: Vec<u8>,
+}
+
+/// A resource that an extender manages.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ManagedResource {
+    /// Extended resource name.
+    pub name: String,
+    /// Whether the fit plugin leaves the resource to the extender.
+    pub ignored_by_scheduler: bool,
+}
