@@ -1,1 +1,27 @@
-//! cluster
+//! What we know of the API server's objects, compiled to interned form.
+//!
+//! A pod is compiled once, when it is first seen or changes, to a [`PodInfo`]; a node to a [`NodeSpec`]. A pod's
+//! [`PodSpec`] holds all of it that scheduling reads; pods that scheduling cannot tell apart share a class
+//! ([`ClassTable`]).
+//!
+//! Does not: decide anything, or write to the API server.
+//!
+//! Children in reading order: `labels`, `selector`, `taints` (small compiled pieces); `pod_info`, `class`,
+//! `node_info` (what is known of one object); `snapshot` (all nodes at one moment); `watch` (decoding).
+
+mod class;
+mod labels;
+mod node_info;
+mod node_table;
+mod pod_info;
+mod selector;
+mod taints;
+pub mod watch;
+
+pub use class::{ClassTable, LabelVisibility};
+pub use labels::Labels;
+pub use node_info::{Image, NodeInfo, NodeSpec};
+pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodLister};
+pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};
+pub use selector::{NodeSelectorTerm, PreferredTerm, Requirement, RequirementOp, SelectorError};
+pub use taints::{Effect, Taint, Toleration, TolerationOp, first_untolerated};

@@ -1,1 +1,39 @@
-//! framework
+//! The scheduling framework: what a plugin author reads.
+//!
+//! A plugin implements [`Plugin`] and, for each extension point it takes part in, that point's trait; it hands them out
+//! through the accessors of [`Plugin`]. A [`Registry`] makes plugins by name from a profile's configuration; a
+//! [`Profile`] holds the plugins of one `schedulerName` in order and runs them. One definition of a plugin serves the
+//! full evaluation and the incremental engine alike: what a plugin [reads](Reads) says when its answers for a node stay
+//! valid.
+//!
+//! Does not: read a clock, the API server or other modules' locks. Outcomes are values ([`Status`]), what is to be
+//! written is returned as a request that `binding` performs.
+//!
+//! Threads: every method may be called from several workers at once. A plugin owns its state and its locking.
+//!
+//! Children in reading order: `status`, `state`, `events`, `plugin` (the traits), `handle`, `registry`, `profile`,
+//! `runner`.
+
+mod events;
+mod handle;
+mod plugin;
+mod profile;
+mod registry;
+mod runner;
+mod state;
+mod status;
+
+pub use events::{
+    ActionType, ClusterEvent, EventHint, EventObject, EventResource, HintFn, QueueingHint, RegisteredEvent,
+};
+pub use handle::{Activate, Handle, WaitingPods};
+pub use plugin::{
+    ApiRequest, Bind, BindOutcome, Filter, LabelsRead, NodeStatuses, NominatedNode, NormalizeScore, Permit, Plugin,
+    PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFilterOutcome,
+    PreScore, QueueSort, Reads, Reserve, Score, SortKey,
+};
+pub use profile::{Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};
+pub use registry::{Factory, PluginContext, PluginError, Registry};
+pub use runner::{Diagnosis, FitError, Narrowed, PluginScores, PreFilterRun, ScoreRun};
+pub use state::{CycleState, StateData};
+pub use status::{Code, Reason, Status};

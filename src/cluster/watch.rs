@@ -1,0 +1,1 @@
+//! Decoding of API objects.

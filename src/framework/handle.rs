@@ -1,0 +1,76 @@
+//! What a plugin may ask of the running scheduler.
+//!
+//! `queue` and `binding` implement the traits; whoever assembles the process fills the handle in. Before that, and in
+//! tests without a scheduler, every request is answered with "no such pod".
+
+use std::sync::{Arc, OnceLock};
+
+use crate::ids::{PodUid, Symbol};
+
+/// Pods that wait at Permit.
+pub trait WaitingPods: Send + Sync {
+    /// Takes `plugin` off the list of those that a pod waits for; false: the pod does not wait.
+    fn allow(&self, pod: PodUid, plugin: Symbol) -> bool;
+    /// Ends a pod's wait with a rejection; false: the pod does not wait.
+    fn reject(&self, pod: PodUid, plugin: Symbol, message: &str) -> bool;
+    /// The pods that wait.
+    fn list(&self) -> Vec<PodUid>;
+}
+
+/// The queue's door for pods that a plugin wants tried again.
+pub trait Activate: Send + Sync {
+    /// Moves pods that wait for an event or for their backoff to the active queue; unknown pods are ignored.
+    fn activate(&self, pods: &[PodUid]);
+}
+
+/// The running scheduler, as a plugin sees it.
+#[derive(Default)]
+pub struct Handle {
+    waiting: OnceLock<Arc<dyn WaitingPods>>,
+    activate: OnceLock<Arc<dyn Activate>>,
+}
+
+impl std::fmt::Debug for Handle {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Handle").finish_non_exhaustive()
+    }
+}
+
+impl Handle {
+    /// Says who keeps the waiting pods; only the first call counts.
+    pub fn set_waiting(&self, waiting: Arc<dyn WaitingPods>) {
+        self.waiting.get_or_init(|| waiting);
+    }
+
+    /// Says who activates pods; only the first call counts.
+    pub fn set_activate(&self, activate: Arc<dyn Activate>) {
+        self.activate.get_or_init(|| activate);
+    }
+
+    /// See [`WaitingPods::allow`].
+    #[must_use]
+    pub fn allow_waiting(&self, pod: PodUid, plugin: Symbol) -> bool {
+        self.waiting.get().is_some_and(|waiting| waiting.allow(pod, plugin))
+    }
+
+    /// See [`WaitingPods::reject`].
+    #[must_use]
+    pub fn reject_waiting(&self, pod: PodUid, plugin: Symbol, message: &str) -> bool {
+        self.waiting
+            .get()
+            .is_some_and(|waiting| waiting.reject(pod, plugin, message))
+    }
+
+    /// See [`WaitingPods::list`].
+    #[must_use]
+    pub fn waiting(&self) -> Vec<PodUid> {
+        self.waiting.get().map(|waiting| waiting.list()).unwrap_or_default()
+    }
+
+    /// See [`Activate::activate`].
+    pub fn activate(&self, pods: &[PodUid]) {
+        if let Some(queue) = self.activate.get() {
+            queue.activate(pods);
+        }
+    }
+}

@@ -1,0 +1,13 @@
+//! Runs a profile's plugins: the rules of each extension point, nominated pods, and the text of a failure.
+//!
+//! Source: `pkg/scheduler/framework/runtime/framework.go` and `pkg/scheduler/framework/types.go` (`FitError`),
+//! Kubernetes 1.36.
+
+mod filter;
+mod fit_error;
+mod score;
+
+pub use filter::{Narrowed, PreFilterRun};
+pub use fit_error::{Diagnosis, FitError};
+pub use score::{PluginScores, ScoreRun};
+pub(crate) use score::{check_range, score_error};
