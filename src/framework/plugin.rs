@@ -10,6 +10,7 @@ use crate::clock::Nanos;
 use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{CycleState, EventHint, Profile, Status};
 use crate::ids::{NodeIdx, Symbol};
+use crate::ledger::Checks;
 
 /// What a plugin's answer for one node rests on beside the pod. The incremental engine keeps an answer until something
 /// that it rests on changes; the less a plugin declares, the less is computed again.
@@ -198,6 +199,10 @@ pub trait Filter: Plugin {
     fn filter_reads(&self) -> Reads {
         Reads::CLUSTER
     }
+
+    /// Adds what the filter checks of a pod in countable quantities, so that the ledger checks exactly the same under
+    /// the node's lock when the pod is given the node. What is zero or ignored is left out.
+    fn reserve_checks(&self, _pod: &PodInfo, _checks: &mut Checks) {}
 
     /// Success, or a rejection with its reasons. Allocates nothing on the way to success.
     fn filter_node(&self, cluster: &ClusterView<'_>, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Status;

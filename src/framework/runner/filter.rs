@@ -3,6 +3,7 @@
 use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{Code, CycleState, NodeStatuses, NominatedNode, PostFilterResult, Profile, Status};
 use crate::ids::Symbol;
+use crate::ledger::Checks;
 
 /// How PreFilter ended.
 #[derive(Clone, Debug)]
@@ -218,6 +219,16 @@ impl Profile {
             }
         }
         Status::SUCCESS
+    }
+
+    /// Everything countable that the profile's filters check of `pod`.
+    #[must_use]
+    pub fn reserve_checks(&self, pod: &PodInfo) -> Checks {
+        let mut checks = Checks::default();
+        for filter in self.filter.iter().filter_map(|plugin| plugin.filter()) {
+            filter.reserve_checks(pod, &mut checks);
+        }
+        checks
     }
 
     /// Runs PostFilter: the first success or unresolvable rejection ends it, other rejections are collected.
