@@ -247,6 +247,9 @@ pub struct EventHint {
     pub event: ClusterEvent,
     /// Narrows it down; absent: always queue.
     pub hint: Option<HintFn>,
+    /// Whether the hint's answer is the same for all pods of one class. Then it is asked once for all of them, and not
+    /// about each.
+    pub by_class: bool,
 }
 
 impl EventHint {
@@ -256,6 +259,7 @@ impl EventHint {
         Self {
             event: ClusterEvent::new(resource, action),
             hint: None,
+            by_class: true,
         }
     }
 
@@ -269,7 +273,16 @@ impl EventHint {
         Self {
             event: ClusterEvent::new(resource, action),
             hint: Some(Arc::new(hint)),
+            by_class: false,
         }
+    }
+
+    /// The same, with a hint that looks at nothing of a pod but what its class carries (spec, namespace and the labels
+    /// that the plugin declares to read), so that pods of one class get one answer.
+    #[must_use]
+    pub fn by_class(mut self) -> Self {
+        self.by_class = true;
+        self
     }
 }
 

@@ -152,6 +152,12 @@ pub struct SortKey<'a> {
 pub trait QueueSort: Plugin {
     /// Whether `a` goes before `b`.
     fn less(&self, a: SortKey<'_>, b: SortKey<'_>) -> bool;
+
+    /// A number that orders as [`Self::less`] does, lower first. A plugin that gives one for every pod is asked once a
+    /// pod and not at every comparison; if it gives none for one pod, it must give none for all.
+    fn rank(&self, _key: SortKey<'_>) -> Option<u128> {
+        None
+    }
 }
 
 /// What PreFilter found.
