@@ -9,6 +9,7 @@
 //! Children in reading order: `labels`, `selector`, `taints` (small compiled pieces); `pod_info`, `class`,
 //! `node_info` (what is known of one object); `snapshot` (all nodes at one moment); `watch` (decoding).
 
+mod change_log;
 mod class;
 mod labels;
 mod node_info;
@@ -18,6 +19,7 @@ mod selector;
 mod taints;
 pub mod watch;
 
+pub use change_log::{ChangeLog, Cursor, DEFAULT_CAPACITY, Replay, Seq};
 pub use class::{ClassTable, LabelVisibility};
 pub use labels::Labels;
 pub use node_info::{Image, NodeInfo, NodeSpec};
