@@ -36,7 +36,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 pub use change::{Change, ChangeKind, ChangeSink};
-pub use charge::{Capacity, Charge, Checks, NodeUse, NonZero, Nomination};
+pub use charge::{Capacity, Charge, Checks, NodeUse, Nomination, NonZero};
 pub use commit_lock::{CommitLock, ReadGuard, WriteGuard};
 pub use error::{Confirmed, Conflict, NominateError, ReserveError, Shortage};
 pub use promise::{Promise, PromiseState};
@@ -130,14 +130,22 @@ impl<P: Primitives> Ledger<P> {
     /// The nominations for a node, oldest first. O(nominations).
     #[must_use]
     pub fn nominations(&self, node: NodeIdx) -> Vec<Nomination> {
-        let all = |entry: &NodeEntry| entry.nominations().iter().map(|found| found.nomination.clone()).collect();
+        let all = |entry: &NodeEntry| {
+            entry
+                .nominations()
+                .iter()
+                .map(|found| found.nomination.clone())
+                .collect()
+        };
         self.nodes.read(node, all).unwrap_or_default()
     }
 
     /// Where a pod is counted and how firmly; `None` when it is not.
     #[must_use]
     pub fn promise(&self, uid: PodUid) -> Option<Promise> {
-        self.promises.read(uid, |record| record.placed.as_ref().map(|placed| placed.promise)).flatten()
+        self.promises
+            .read(uid, |record| record.placed.as_ref().map(|placed| placed.promise))
+            .flatten()
     }
 
     /// How many pods are reserved and not seen bound.
@@ -150,8 +158,8 @@ impl<P: Primitives> Ledger<P> {
     #[must_use]
     pub fn counts(&self) -> Counts {
         Counts {
-            nodes: self.nodes.len(),
-            pods: self.promises.len(),
+            nodes: self.nodes.count(),
+            pods: self.promises.count(),
             assumed: self.assumed_count(),
             nominated: self.nominated_count.load(Ordering::Relaxed),
         }
@@ -166,7 +174,12 @@ impl<P: Primitives> Ledger<P> {
     /// Gives the changed entry its next version and logs the change. Called under the entry's lock.
     fn log(&self, entry: &mut NodeEntry, node: NodeIdx, kind: ChangeKind, class: Option<ClassId>) -> u64 {
         let version = entry.next_version();
-        self.sink.append(Change { node, version, kind, class });
+        self.sink.append(Change {
+            node,
+            version,
+            kind,
+            class,
+        });
         version
     }
 

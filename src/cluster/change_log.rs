@@ -168,7 +168,9 @@ impl<W: Word> ChangeLog<W> {
             if stamp > wanted || slot.stamp.load(Ordering::Relaxed) != wanted {
                 return Replay::FellBehind;
             }
-            let Some(change) = change else { return Replay::FellBehind };
+            let Some(change) = change else {
+                return Replay::FellBehind;
+            };
             visit(cursor.next, &change);
             cursor.next += 1;
         }
@@ -209,7 +211,8 @@ impl<W: Word> Slot<W> {
         let class = change.class.map_or(0, |class| u64::from(class.0));
         let (kind, incarnation) = number_of(change.kind);
         let has_class = if change.class.is_some() { HAS_CLASS } else { 0 };
-        self.place.store(u64::from(change.node.0) << 32 | class, Ordering::Release);
+        self.place
+            .store(u64::from(change.node.0) << 32 | class, Ordering::Release);
         self.version.store(change.version, Ordering::Release);
         self.kind.store(kind | has_class, Ordering::Release);
         self.incarnation.store(incarnation.0, Ordering::Release);
@@ -222,7 +225,12 @@ impl<W: Word> Slot<W> {
         let incarnation = Incarnation(self.incarnation.load(Ordering::Acquire));
         let class = (kind & HAS_CLASS != 0).then(|| ClassId(low_half(place)));
         let kind = kind_of(kind & (HAS_CLASS - 1), incarnation)?;
-        Some(Change { node: NodeIdx(low_half(place >> 32)), version, kind, class })
+        Some(Change {
+            node: NodeIdx(low_half(place >> 32)),
+            version,
+            kind,
+            class,
+        })
     }
 }
 
@@ -284,6 +292,3 @@ impl<W: Word> fmt::Debug for ChangeLog<W> {
             .finish()
     }
 }
-
-#[cfg(test)]
-mod tests;

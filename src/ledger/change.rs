@@ -55,7 +55,12 @@ impl Change {
     /// A change that is about no single node.
     #[must_use]
     pub const fn global(kind: ChangeKind) -> Self {
-        Self { node: Self::NO_NODE, version: 0, kind, class: None }
+        Self {
+            node: Self::NO_NODE,
+            version: 0,
+            kind,
+            class: None,
+        }
     }
 
     /// Whether it is about one node.

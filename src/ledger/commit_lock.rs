@@ -74,12 +74,18 @@ impl<P: Primitives> CommitLock<P> {
     /// Waits for it as one of many.
     pub fn read(&self) -> ReadGuard<'_, P> {
         let lane = self.lanes[P::lane() % LANES].read();
-        ReadGuard { _lane: lane, epoch: self.epoch.load(Ordering::Relaxed) }
+        ReadGuard {
+            _lane: lane,
+            epoch: self.epoch.load(Ordering::Relaxed),
+        }
     }
 
     /// Waits for it alone. O(lanes).
     pub fn write(&self) -> WriteGuard<'_, P> {
-        WriteGuard { _lanes: array::from_fn(|lane| self.lanes[lane].write()), epoch: &self.epoch }
+        WriteGuard {
+            _lanes: array::from_fn(|lane| self.lanes[lane].write()),
+            epoch: &self.epoch,
+        }
     }
 
     /// The epoch of some moment; to be read before an evaluation and checked under a guard before its commit.
@@ -112,18 +118,24 @@ impl<P: Primitives> WriteGuard<'_, P> {
 
 impl<P: Primitives> fmt::Debug for CommitLock<P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("CommitLock").field("epoch", &self.epoch()).finish_non_exhaustive()
+        f.debug_struct("CommitLock")
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
     }
 }
 
 impl<P: Primitives> fmt::Debug for ReadGuard<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ReadGuard").field("epoch", &self.epoch).finish_non_exhaustive()
+        f.debug_struct("ReadGuard")
+            .field("epoch", &self.epoch)
+            .finish_non_exhaustive()
     }
 }
 
 impl<P: Primitives> fmt::Debug for WriteGuard<'_, P> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("WriteGuard").field("epoch", &self.epoch()).finish_non_exhaustive()
+        f.debug_struct("WriteGuard")
+            .field("epoch", &self.epoch())
+            .finish_non_exhaustive()
     }
 }

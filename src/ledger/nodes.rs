@@ -10,7 +10,7 @@ use smallvec::SmallVec;
 use super::Ledger;
 use super::change::ChangeKind;
 use super::charge::{Capacity, Charge, Nomination};
-use super::entry::{Nominated, NodeEntry};
+use super::entry::{NodeEntry, Nominated};
 use super::error::NominateError;
 use crate::ids::{Incarnation, NodeIdx, PodUid};
 use crate::sync::primitives::{After, Primitives, Table, Word};
@@ -26,15 +26,23 @@ impl<P: Primitives> Ledger<P> {
     /// A node was added or its object changed. Pods seen on it before are counted already. A capacity below the use is
     /// accepted: it blocks further reserves of the quantities exceeded. An incarnation that is past is ignored.
     pub fn upsert_node(&self, node: NodeIdx, incarnation: Incarnation, capacity: Capacity) {
-        self.nodes.upsert(node, || self.ghost(), |entry| {
-            if !entry.is_past(incarnation) {
-                let is_same = entry.is_live_as(incarnation);
-                entry.set_live(incarnation, capacity);
-                let kind = if is_same { ChangeKind::Spec } else { ChangeKind::NodeAdded(incarnation) };
-                self.log(entry, node, kind, None);
-            }
-            (self.keep_or_forget(entry), ())
-        });
+        self.nodes.upsert(
+            node,
+            || self.ghost(),
+            |entry| {
+                if !entry.is_past(incarnation) {
+                    let is_same = entry.is_live_as(incarnation);
+                    entry.set_live(incarnation, capacity);
+                    let kind = if is_same {
+                        ChangeKind::Spec
+                    } else {
+                        ChangeKind::NodeAdded(incarnation)
+                    };
+                    self.log(entry, node, kind, None);
+                }
+                (self.keep_or_forget(entry), ())
+            },
+        );
     }
 
     /// This incarnation of the node was deleted: nothing can be reserved on it from now on, and nominations to it end.
@@ -59,7 +67,8 @@ impl<P: Primitives> Ledger<P> {
     /// Logs a change of the node that the ledger keeps nothing of (its labels, its volumes' limits), so that it has a
     /// version. `None` when the node is unknown.
     pub fn touch(&self, node: NodeIdx, kind: ChangeKind) -> Option<u64> {
-        self.nodes.update(node, |entry| (After::Keep, self.log(entry, node, kind, None)))
+        self.nodes
+            .update(node, |entry| (After::Keep, self.log(entry, node, kind, None)))
     }
 
     /// Keeps room on `node` for a pod, against pods of the same or lower priority, and gives the entry's version. An
@@ -83,7 +92,10 @@ impl<P: Primitives> Ledger<P> {
             return Err(NominateError::AlreadyPromised);
         }
         let ticket = self.tickets.fetch_add(1, Ordering::Relaxed);
-        let nomination = Nomination { charge: Arc::clone(charge), victims: SmallVec::from_slice(victims) };
+        let nomination = Nomination {
+            charge: Arc::clone(charge),
+            victims: SmallVec::from_slice(victims),
+        };
         let version = self
             .nodes
             .update(node, |entry| {
@@ -110,7 +122,9 @@ impl<P: Primitives> Ledger<P> {
 
     /// Makes the nomination findable by its pod and ends the one before.
     fn index_nomination(&self, uid: PodUid, now: NominatedTo) {
-        let before = self.nominated.upsert(uid, || now, |to| (After::Keep, std::mem::replace(to, now)));
+        let before = self
+            .nominated
+            .upsert(uid, || now, |to| (After::Keep, std::mem::replace(to, now)));
         if before.ticket != now.ticket {
             self.denominate(before);
         }
@@ -147,7 +161,16 @@ impl<P: Primitives> Ledger<P> {
     }
 
     fn forget_nomination(&self, uid: PodUid, ticket: u64) {
-        self.nominated.update(uid, |to| (if to.ticket == ticket { After::Remove } else { After::Keep }, ()));
+        self.nominated.update(uid, |to| {
+            (
+                if to.ticket == ticket {
+                    After::Remove
+                } else {
+                    After::Keep
+                },
+                (),
+            )
+        });
     }
 }
 
@@ -164,8 +187,16 @@ fn may_nominate(
     if expected.is_some_and(|expected| expected != version) {
         return Err(NominateError::Moved { version });
     }
-    let others = || entry.nominations().iter().filter(|other| other.nomination.charge.uid != uid);
-    match victims.iter().find(|victim| others().any(|other| other.nomination.victims.contains(victim))) {
+    let others = || {
+        entry
+            .nominations()
+            .iter()
+            .filter(|other| other.nomination.charge.uid != uid)
+    };
+    match victims
+        .iter()
+        .find(|victim| others().any(|other| other.nomination.victims.contains(victim)))
+    {
         Some(victim) => Err(NominateError::VictimClaimed { victim: *victim }),
         None => Ok(()),
     }

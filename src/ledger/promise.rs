@@ -60,10 +60,16 @@ pub(super) struct Record {
 impl Record {
     /// Of a pod that is counted nowhere; only ever seen under the lock that makes it.
     pub(super) const fn nowhere() -> Self {
-        Self { placed: None, busy: false, wish: None }
+        Self {
+            placed: None,
+            busy: false,
+            wish: None,
+        }
     }
 
     pub(super) fn is_assumed(&self) -> bool {
-        self.placed.as_ref().is_some_and(|placed| placed.promise.state == PromiseState::Assumed)
+        self.placed
+            .as_ref()
+            .is_some_and(|placed| placed.promise.state == PromiseState::Assumed)
     }
 }

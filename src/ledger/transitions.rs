@@ -40,7 +40,14 @@ impl<P: Primitives> Ledger<P> {
         node: NodeIdx,
         incarnation: Incarnation,
     ) -> Result<u64, ReserveError> {
-        let placed = |state| Placed { promise: Promise { state, node, incarnation }, charge: Arc::clone(charge) };
+        let placed = |state| Placed {
+            promise: Promise {
+                state,
+                node,
+                incarnation,
+            },
+            charge: Arc::clone(charge),
+        };
         let begun = self.promises.upsert(charge.uid, Record::nowhere, |record| {
             let free = !record.busy && record.placed.is_none();
             if free {
@@ -54,7 +61,12 @@ impl<P: Primitives> Ledger<P> {
         }
         let result = self
             .nodes
-            .update(node, |entry| (After::Keep, self.charge_checked(entry, charge, checks, node, incarnation)))
+            .update(node, |entry| {
+                (
+                    After::Keep,
+                    self.charge_checked(entry, charge, checks, node, incarnation),
+                )
+            })
             .unwrap_or(Err(ReserveError::NodeGone));
         let overtaken = self.settle(charge.uid, result.is_ok().then(|| placed(PromiseState::Assumed)));
         if overtaken {
@@ -79,7 +91,10 @@ impl<P: Primitives> Ledger<P> {
             return Err(ReserveError::NodeGone);
         }
         if let Err(shortage) = entry.check(charge, checks, self.any_address) {
-            return Err(ReserveError::Conflict(Conflict { shortage, version: entry.usage().version }));
+            return Err(ReserveError::Conflict(Conflict {
+                shortage,
+                version: entry.usage().version,
+            }));
         }
         entry.add_checked(charge, checks);
         Ok(self.log(entry, node, ChangeKind::PodAdded, Some(charge.class)))
@@ -108,7 +123,10 @@ impl<P: Primitives> Ledger<P> {
 
     fn begin_confirm(&self, record: &mut Record, charge: &Arc<Charge>, node: NodeIdx) -> Begin {
         if record.busy {
-            record.wish = Some(Box::new(Wish::Confirm { charge: Arc::clone(charge), node }));
+            record.wish = Some(Box::new(Wish::Confirm {
+                charge: Arc::clone(charge),
+                node,
+            }));
             return Begin::Done(Confirmed::Deferred);
         }
         let was_assumed = record.is_assumed();
@@ -116,7 +134,11 @@ impl<P: Primitives> Ledger<P> {
             Some(placed) if placed.promise.node == node && *placed.charge == **charge => {
                 placed.promise.state = PromiseState::Bound;
                 self.count_assumed(was_assumed, false);
-                Begin::Done(if was_assumed { Confirmed::Flipped } else { Confirmed::Unchanged })
+                Begin::Done(if was_assumed {
+                    Confirmed::Flipped
+                } else {
+                    Confirmed::Unchanged
+                })
             }
             placed => {
                 record.busy = true;
@@ -135,20 +157,39 @@ impl<P: Primitives> Ledger<P> {
             Some(before) => {
                 let incarnation = self.charge_unchecked(charge, node);
                 self.discharge(&before);
-                (incarnation, Confirmed::Moved { from: before.promise.node })
+                (
+                    incarnation,
+                    Confirmed::Moved {
+                        from: before.promise.node,
+                    },
+                )
             }
             None => (self.charge_unchecked(charge, node), Confirmed::Added),
         };
-        let promise = Promise { state: PromiseState::Bound, node, incarnation };
-        (Placed { promise, charge: Arc::clone(charge) }, outcome)
+        let promise = Promise {
+            state: PromiseState::Bound,
+            node,
+            incarnation,
+        };
+        (
+            Placed {
+                promise,
+                charge: Arc::clone(charge),
+            },
+            outcome,
+        )
     }
 
     fn charge_unchecked(&self, charge: &Arc<Charge>, node: NodeIdx) -> Incarnation {
-        self.nodes.upsert(node, || self.ghost(), |entry| {
-            entry.add(charge);
-            self.log(entry, node, ChangeKind::PodAdded, Some(charge.class));
-            (After::Keep, entry.usage().incarnation)
-        })
+        self.nodes.upsert(
+            node,
+            || self.ghost(),
+            |entry| {
+                entry.add(charge);
+                self.log(entry, node, ChangeKind::PodAdded, Some(charge.class));
+                (After::Keep, entry.usage().incarnation)
+            },
+        )
     }
 
     fn recharge(&self, before: &Placed, charge: &Arc<Charge>) {
@@ -167,7 +208,12 @@ impl<P: Primitives> Ledger<P> {
             (After::Keep, old.is_some())
         });
         let held = replaced == Some(true);
-        check_invariant!(Invariant::OnePromise, held, "pod {:?} was not counted where promised", charge.uid);
+        check_invariant!(
+            Invariant::OnePromise,
+            held,
+            "pod {:?} was not counted where promised",
+            charge.uid
+        );
     }
 
     /// Takes back a promise that is not a fact: its room is free when this returns. False, and nothing changes, when
@@ -222,7 +268,11 @@ impl<P: Primitives> Ledger<P> {
             (self.keep_or_forget(entry), taken.is_some())
         });
         let held = taken == Some(true);
-        check_invariant!(Invariant::OnePromise, held, "pod {uid:?} was not counted where promised");
+        check_invariant!(
+            Invariant::OnePromise,
+            held,
+            "pod {uid:?} was not counted where promised"
+        );
     }
 
     /// Ends a call: fulfils what others wished meanwhile, then writes down where the pod is. True when there was a
@@ -234,7 +284,11 @@ impl<P: Primitives> Ledger<P> {
                 Some(wish) => (After::Keep, Some(wish)),
                 None => (self.write_down(record, placed.clone()), None),
             });
-            check_invariant!(Invariant::OnePromise, wish.is_some(), "the promise of {uid:?} went while busy");
+            check_invariant!(
+                Invariant::OnePromise,
+                wish.is_some(),
+                "the promise of {uid:?} went while busy"
+            );
             match wish.flatten().map(|wish| *wish) {
                 None => return overtaken,
                 Some(Wish::Remove) => {
@@ -255,7 +309,11 @@ impl<P: Primitives> Ledger<P> {
         record.placed = placed;
         record.busy = false;
         self.count_assumed(was_assumed, record.is_assumed());
-        if record.placed.is_some() { After::Keep } else { After::Remove }
+        if record.placed.is_some() {
+            After::Keep
+        } else {
+            After::Remove
+        }
     }
 
     fn count_assumed(&self, before: bool, now: bool) {

@@ -94,7 +94,11 @@ pub struct LockedTable<K: Key, V>(DashMap<K, V, FxBuildHasher>);
 
 impl<K: Key, V: Send + Sync + 'static> Table<K, V> for LockedTable<K, V> {
     fn new() -> Self {
-        Self(DashMap::with_capacity_and_hasher_and_shard_amount(0, FxBuildHasher, LOCK_SHARDS))
+        Self(DashMap::with_capacity_and_hasher_and_shard_amount(
+            0,
+            FxBuildHasher,
+            LOCK_SHARDS,
+        ))
     }
 
     fn read<R>(&self, key: K, look: impl FnOnce(&V) -> R) -> Option<R> {
@@ -134,7 +138,7 @@ impl<K: Key, V: Send + Sync + 'static> Table<K, V> for LockedTable<K, V> {
         }
     }
 
-    fn len(&self) -> usize {
+    fn count(&self) -> usize {
         self.0.len()
     }
 
@@ -179,10 +183,10 @@ mod tests {
         assert_eq!(table.upsert(1, || 7, |value| (After::Keep, *value)), 7);
         assert_eq!(table.upsert(1, || 8, |value| (After::Keep, *value)), 7);
         assert_eq!(table.read(1, |value| *value), Some(7));
-        assert_eq!((table.len(), table.keys()), (1, vec![1]));
+        assert_eq!((table.count(), table.keys()), (1, vec![1]));
         assert_eq!(table.update(1, |value| (After::Remove, *value)), Some(7));
         assert_eq!(table.upsert(2, || 9, |value| (After::Remove, *value)), 9);
-        assert_eq!(table.len(), 0);
+        assert_eq!(table.count(), 0);
     }
 
     #[test]

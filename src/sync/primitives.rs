@@ -66,7 +66,7 @@ pub trait Table<K: Key, V: Send + Sync + 'static>: Send + Sync + 'static {
     /// Changes or removes an entry, made by `fresh` (also under the lock) when it is not there.
     fn upsert<R>(&self, key: K, fresh: impl FnOnce() -> V, change: impl FnOnce(&mut V) -> (After, R)) -> R;
     /// How many entries there are; not exact while others write. O(lock shards).
-    fn len(&self) -> usize;
+    fn count(&self) -> usize;
     /// The keys of some moment, in no order. O(entries).
     fn keys(&self) -> Vec<K>;
 }
