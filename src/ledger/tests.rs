@@ -316,7 +316,7 @@ fn a_host_port_is_free_when_its_last_holder_goes() {
     assert!(reserve(&ledger, &pod(1), N1).is_ok());
     assert_eq!(shortage(reserve(&ledger, &pod(2), N1)), Some(Shortage::Port(port(80))));
     ledger.confirm(&pod(3), N1);
-    assert_eq!(ledger.read(N1).unwrap().ports.as_slice(), [port(80)]);
+    assert_eq!(ledger.read(N1).unwrap().ports.as_slice(), [port(80), port(80)]);
     assert!(ledger.unreserve(PodUid(1)));
     assert!(shortage(reserve(&ledger, &pod(2), N1)).is_some());
     assert_eq!(ledger.remove(PodUid(3)), Some(N1));
