@@ -177,13 +177,31 @@ fn with_lines<T>(node: &Node, cx: &mut Cx<'_>, stage: impl FnOnce(&mut Cx<'_>) -
     let earlier = std::mem::take(&mut cx.errors);
     let result = stage(cx);
     let found = std::mem::replace(&mut cx.errors, earlier);
-    for mut error in found.list {
+    for mut error in without_consequences(found.list) {
         if error.line.is_none() {
             error.line = Some(node.line_of(&error.path)).filter(|line| *line > 0);
         }
         cx.errors.push(error);
     }
     result
+}
+
+/// Leaves out errors about values that could not be read: where a type is wrong, the default is nobody's mistake.
+fn without_consequences(errors: Vec<FieldError>) -> Vec<FieldError> {
+    let is_type = |error: &FieldError| matches!(error.kind, FieldErrorKind::Type { .. });
+    let unread: Vec<String> = errors
+        .iter()
+        .filter(|error| is_type(error))
+        .map(|error| error.path.clone())
+        .collect();
+    let below = |path: &str, parent: &str| {
+        path.strip_prefix(parent)
+            .is_some_and(|rest| rest.is_empty() || parent.is_empty() || rest.starts_with(['.', '[']))
+    };
+    errors
+        .into_iter()
+        .filter(|error| is_type(error) || !unread.iter().any(|path| below(&error.path, path)))
+        .collect()
 }
 
 /// Reads a file of bounded size.
