@@ -16,6 +16,8 @@ mod node_info;
 mod node_table;
 mod pod_info;
 mod selector;
+mod snapshot;
+mod store;
 mod taints;
 pub mod watch;
 
@@ -26,4 +28,6 @@ pub use node_info::{Image, NodeInfo, NodeSpec};
 pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodLister};
 pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};
 pub use selector::{NodeSelectorTerm, PreferredTerm, Requirement, RequirementOp, SelectorError};
+pub use snapshot::Snapshot;
+pub use store::{Cluster, NodeChange, NodeRecord, PodChange, Publisher};
 pub use taints::{Effect, Taint, Toleration, TolerationOp, first_untolerated};

@@ -38,7 +38,10 @@ impl NodeEntry {
     /// A node not seen yet; its first change makes version `floor + 1`.
     pub(super) fn ghost(floor: u64) -> Self {
         Self {
-            usage: NodeUse { version: floor, ..NodeUse::default() },
+            usage: NodeUse {
+                version: floor,
+                ..NodeUse::default()
+            },
             capacity: Capacity::default(),
             charges: IndexMap::default(),
             nominations: Vec::new(),
@@ -102,9 +105,11 @@ impl NodeEntry {
     /// O(ports²) where ports are checked.
     pub(super) fn check(&self, charge: &Charge, checks: &Checks, any: Symbol) -> Result<(), Shortage> {
         for (resource, amount) in &checks.resources {
-            let promised = self.claims(charge).fold(self.usage.requested.get(*resource), |sum, claim| {
-                sum.saturating_add(claim.request.get(*resource))
-            });
+            let promised = self
+                .claims(charge)
+                .fold(self.usage.requested.get(*resource), |sum, claim| {
+                    sum.saturating_add(claim.request.get(*resource))
+                });
             if promised.saturating_add(*amount) > self.capacity.resources.get(*resource) {
                 return Err(Shortage::Resource(*resource));
             }
@@ -135,7 +140,12 @@ impl NodeEntry {
     /// Counts a pod, whether or not there is room.
     pub(super) fn add(&mut self, charge: &Arc<Charge>) {
         let before = self.charges.insert(charge.uid, Arc::clone(charge));
-        check_invariant!(Invariant::OnePromise, before.is_none(), "pod {:?} is counted twice on a node", charge.uid);
+        check_invariant!(
+            Invariant::OnePromise,
+            before.is_none(),
+            "pod {:?} is counted twice on a node",
+            charge.uid
+        );
         match before {
             None => self.usage.add(charge),
             Some(_) => self.recount(),
@@ -147,7 +157,10 @@ impl NodeEntry {
     pub(super) fn add_checked(&mut self, charge: &Arc<Charge>, checks: &Checks) {
         self.add(charge);
         for (resource, _) in &checks.resources {
-            let (used, capacity) = (self.usage.requested.get(*resource), self.capacity.resources.get(*resource));
+            let (used, capacity) = (
+                self.usage.requested.get(*resource),
+                self.capacity.resources.get(*resource),
+            );
             check_invariant!(
                 Invariant::NoOvercommit,
                 used <= capacity,
@@ -157,7 +170,12 @@ impl NodeEntry {
             );
         }
         let slots = !checks.pod_slot || self.usage.pods <= self.capacity.pods;
-        check_invariant!(Invariant::NoOvercommit, slots, "a reserve of {:?} took a slot too many", charge.uid);
+        check_invariant!(
+            Invariant::NoOvercommit,
+            slots,
+            "a reserve of {:?} took a slot too many",
+            charge.uid
+        );
     }
 
     /// Stops counting a pod.
@@ -202,10 +220,16 @@ impl NodeEntry {
     /// Whether some sum reached its limit, where subtraction no longer undoes addition.
     fn is_saturated(&self) -> bool {
         let (requested, non_zero) = (&self.usage.requested, self.usage.non_zero);
-        [requested.milli_cpu, requested.memory, requested.ephemeral_storage, non_zero.milli_cpu, non_zero.memory]
-            .into_iter()
-            .chain(requested.scalars.iter().map(|(_, amount)| *amount))
-            .any(|sum| sum == i64::MAX)
+        [
+            requested.milli_cpu,
+            requested.memory,
+            requested.ephemeral_storage,
+            non_zero.milli_cpu,
+            non_zero.memory,
+        ]
+        .into_iter()
+        .chain(requested.scalars.iter().map(|(_, amount)| *amount))
+        .any(|sum| sum == i64::MAX)
     }
 
     /// Computes the sums anew. O(charges).
@@ -234,9 +258,19 @@ impl NodeEntry {
         let sorted = |entry: &Self| {
             let mut ports: HostPorts = entry.usage.ports.clone();
             ports.sort_unstable();
-            (entry.usage.requested.clone(), entry.usage.non_zero, entry.usage.pods, ports)
+            (
+                entry.usage.requested.clone(),
+                entry.usage.non_zero,
+                entry.usage.pods,
+                ports,
+            )
         };
         let holds = sorted(self) == sorted(&fresh) && self.usage.requested.get(Resource::Cpu) >= 0;
-        check_invariant!(Invariant::NoOvercommit, holds, "use is not the sum of the charges: {:?}", self.usage);
+        check_invariant!(
+            Invariant::NoOvercommit,
+            holds,
+            "use is not the sum of the charges: {:?}",
+            self.usage
+        );
     }
 }

@@ -1,0 +1,134 @@
+//! What happens to pods.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
+
+use super::Cluster;
+use crate::cluster::PodInfo;
+use crate::ids::{PodUid, Symbol};
+use crate::ledger::PromiseState;
+
+/// What became of a pod.
+#[derive(Clone, Debug)]
+pub enum PodChange {
+    /// A pending pod of ours is new or changed.
+    Pending {
+        /// Before, if it was known.
+        old: Option<Arc<PodInfo>>,
+        /// After.
+        new: Arc<PodInfo>,
+        /// A node is reserved for it already: it is being bound.
+        assumed: bool,
+    },
+    /// A pod was seen on a node for the first time, or changed there.
+    Assigned {
+        /// Before, if it was on a node before.
+        old: Option<Arc<PodInfo>>,
+        /// After.
+        new: Arc<PodInfo>,
+    },
+    /// A pod is gone or has ended.
+    Removed {
+        /// As last seen.
+        pod: Arc<PodInfo>,
+        /// It was on a node or a node was reserved for it: room became free.
+        freed: bool,
+    },
+}
+
+/// The changes that one delivery makes: a pod re-created under its name is a removal and an addition.
+pub type PodChanges = SmallVec<[PodChange; 2]>;
+
+impl Cluster {
+    /// Takes in a pod as the watch delivers it.
+    pub fn apply_pod(&self, pod: PodInfo) -> PodChanges {
+        let mut changes = PodChanges::new();
+        let key = (pod.namespace, pod.name.clone());
+        let namesake = self.uids.get(&key).map(|uid| *uid).filter(|uid| *uid != pod.uid);
+        changes.extend(namesake.and_then(|uid| self.remove_pod(uid)));
+        if pod.terminal {
+            changes.extend(self.remove_pod(pod.uid));
+            return changes;
+        }
+        self.uids.insert(key, pod.uid);
+        let pod = Arc::new(pod);
+        let old = self.pods.insert(pod.uid, Arc::clone(&pod));
+        changes.extend(match pod.bound_to {
+            Some(node) => Some(self.assign(old, pod, node)),
+            None => self.note_pending(old, pod),
+        });
+        changes
+    }
+
+    fn assign(&self, old: Option<Arc<PodInfo>>, new: Arc<PodInfo>, node: Symbol) -> PodChange {
+        let from = old.as_ref().and_then(|old| old.bound_to).filter(|from| *from != node);
+        let idx = self.slot(node);
+        self.ledger.confirm(&new.charge, idx);
+        if let Some(from) = from {
+            self.free_slot_if_empty(self.slot(from), from);
+        }
+        PodChange::Assigned {
+            old: old.filter(|old| old.bound_to.is_some()),
+            new,
+        }
+    }
+
+    fn note_pending(&self, old: Option<Arc<PodInfo>>, new: Arc<PodInfo>) -> Option<PodChange> {
+        if !self.is_ours(&new) {
+            return None;
+        }
+        let assumed = self
+            .ledger
+            .promise(new.uid)
+            .is_some_and(|promise| promise.state != PromiseState::Bound);
+        let nominated_before = old.as_ref().and_then(|old| old.nominated_node);
+        if !assumed && (old.is_none() || nominated_before != new.nominated_node) {
+            self.note_nomination(&new);
+        }
+        Some(PodChange::Pending { old, new, assumed })
+    }
+
+    fn note_nomination(&self, pod: &PodInfo) {
+        match pod.nominated_node {
+            // A nomination for a node that is unknown has no effect.
+            Some(node) => {
+                if let Some(idx) = self.find_node(node)
+                    && let Err(error) = self.ledger.nominate(&pod.charge, idx, &[], None)
+                {
+                    tracing::debug!(pod = pod.full_name(), %node, %error, "a nomination has no effect");
+                }
+            }
+            None => {
+                self.ledger.clear_nomination(pod.uid);
+            }
+        }
+    }
+
+    /// Notes that a pod is gone.
+    pub fn remove_pod(&self, uid: PodUid) -> Option<PodChange> {
+        let (_, pod) = self.pods.remove(&uid)?;
+        self.uids
+            .remove_if(&(pod.namespace, pod.name.clone()), |_, have| *have == uid);
+        let freed = self.ledger.remove(uid).is_some();
+        self.ledger.clear_nomination(uid);
+        if let Some(node) = pod.bound_to
+            && self.find_node(node).is_none()
+        {
+            self.free_slot_if_empty(self.slot(node), node);
+        }
+        Some(PodChange::Removed { pod, freed })
+    }
+
+    /// After a relist: removes every pod that was not listed.
+    pub fn retain_pods(&self, listed: &FxHashSet<PodUid>) -> Vec<PodChange> {
+        let gone: Vec<PodUid> = self
+            .pods
+            .iter()
+            .map(|pod| pod.uid)
+            .filter(|uid| !listed.contains(uid))
+            .collect();
+        gone.into_iter().filter_map(|uid| self.remove_pod(uid)).collect()
+    }
+}

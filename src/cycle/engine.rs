@@ -1,0 +1,152 @@
+//! The incremental engine: what did not change is not computed again.
+//!
+//! For every class of pods it keeps the answer of all filters and scores for every node, and re-evaluates a node only
+//! when something that the profile's plugins read of it changed. Nodes of equal raw scores of the normalising plugins
+//! form a group; inside a group nodes stand by the sum of their node-local scores. So the best node is found among
+//! groups, at a cost that does not grow with the number of nodes.
+//!
+//! Does not: know plugins by name; evaluate classes whose plugins read beyond the node and image counts (those are
+//! evaluated in full), nor nodes with nominations (those are looked at apart).
+//!
+//! Proof obligation: for any sequence of changes the feasible nodes, totals and winners are those of
+//! [`crate::cycle::full`]; `engine/tests.rs` holds it against random sequences.
+
+mod groups;
+mod index;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashMap;
+
+use crate::cluster::{Cluster, PodInfo};
+use crate::cycle::View;
+use crate::framework::{Profile, Reads, Status};
+use crate::ids::{ClassId, NodeIdx};
+use index::ClassIndex;
+
+/// Bytes that the indexes of one engine may take; the class used least recently goes first.
+const INDEX_BUDGET_BYTES: usize = 512 << 20;
+/// What one node costs in one index, about.
+const BYTES_A_NODE: usize = 32;
+
+/// How often the engine could re-use what it knew.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct EngineStats {
+    /// Decisions from an index.
+    pub incremental: u64,
+    /// Decisions for which every node was evaluated.
+    pub full: u64,
+    /// Single nodes evaluated again.
+    pub nodes_evaluated: u64,
+}
+
+/// Indexes by class and profile: the memory of one worker.
+#[derive(Debug, Default)]
+pub struct Engine {
+    classes: FxHashMap<(usize, ClassId), Slot>,
+    clock: u64,
+    stats: EngineStats,
+}
+
+#[derive(Debug)]
+enum Slot {
+    /// Seen once: a class earns its index with its second pod.
+    SeenOnce,
+    /// Cannot be indexed: its PreFilter narrows or rejects, or a plugin reads too much.
+    Unsuitable,
+    /// Indexed.
+    Indexed { index: Box<ClassIndex>, used: u64 },
+}
+
+/// What the engine says about a pod.
+#[derive(Debug)]
+pub(crate) enum Answer {
+    /// One of the best nodes.
+    Node(NodeIdx),
+    /// No node is feasible.
+    NoFit,
+    /// A plugin failed.
+    Failed(Status),
+    /// Ask the full evaluation.
+    Unknown,
+}
+
+impl Engine {
+    /// Figures so far.
+    #[must_use]
+    pub const fn stats(&self) -> EngineStats {
+        self.stats
+    }
+
+    /// Notes that a decision came from a full evaluation.
+    pub(crate) const fn count_full(&mut self) {
+        self.stats.full += 1;
+    }
+
+    /// One of the best nodes for a pod as of the view, from the class's index; `random` decides among equals.
+    pub(crate) fn best(
+        &mut self,
+        view: &View,
+        cluster: &Cluster,
+        profile: &Profile,
+        pod: &Arc<PodInfo>,
+        random: u64,
+    ) -> Answer {
+        if !profile.is_node_local() {
+            return Answer::Unknown;
+        }
+        self.clock += 1;
+        let clock = self.clock;
+        let key = (profile.index, pod.class);
+        let slot = match self.classes.get_mut(&key) {
+            None => {
+                self.make_room(view.nodes().slot_count());
+                self.classes.insert(key, Slot::SeenOnce);
+                return Answer::Unknown;
+            }
+            Some(slot) => slot,
+        };
+        if matches!(slot, Slot::SeenOnce) {
+            *slot = ClassIndex::new(view, cluster, profile, pod).map_or(Slot::Unsuitable, |index| Slot::Indexed {
+                index: Box::new(index),
+                used: clock,
+            });
+        }
+        let Slot::Indexed { index, used } = slot else {
+            return Answer::Unknown;
+        };
+        *used = clock;
+        let (answer, evaluated) = index.best(view, cluster, profile, pod, random);
+        self.stats.nodes_evaluated += evaluated;
+        if !matches!(answer, Answer::Unknown) {
+            self.stats.incremental += 1;
+        }
+        answer
+    }
+
+    /// Forgets the class used least recently while indexes take more than their budget.
+    fn make_room(&mut self, slot_count: usize) {
+        let budget = (INDEX_BUDGET_BYTES / (BYTES_A_NODE * slot_count.max(64))).max(2);
+        while self.classes.len() >= budget {
+            let oldest = self.classes.iter().min_by_key(|(_, slot)| match slot {
+                Slot::Indexed { used, .. } => *used,
+                Slot::SeenOnce | Slot::Unsuitable => 0,
+            });
+            let Some(key) = oldest.map(|(key, _)| *key) else { return };
+            self.classes.remove(&key);
+        }
+    }
+
+    /// Forgets everything: after a panic in a plugin nothing that it left behind is trusted.
+    pub fn clear(&mut self) {
+        self.classes.clear();
+    }
+
+    /// A node's total for a class, for tests and self-checks; `None`: not feasible or not indexed.
+    #[must_use]
+    pub fn is_indexed(&self, profile: usize, class: ClassId) -> bool {
+        matches!(self.classes.get(&(profile, class)), Some(Slot::Indexed { .. }))
+    }
+}

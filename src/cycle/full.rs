@@ -1,0 +1,188 @@
+//! Evaluation of one pod from scratch: every filter on every node, every score on every feasible node.
+//!
+//! This is the reference that the incremental engine must equal, the path for what the engine cannot follow, and the
+//! only one that knows why each node was rejected.
+//!
+//! Source: `pkg/scheduler/schedule_one.go` (`schedulePod`, `findNodesThatFitPod`, `prioritizeNodes`), Kubernetes 1.36,
+//! with every node scored.
+
+use crate::cluster::{ClusterView, PodInfo};
+use crate::framework::{
+    CycleState, Diagnosis, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Profile, ScoreRun, Status,
+};
+use crate::ids::NodeIdx;
+
+/// The text for a pod when there is no node at all.
+pub const NO_NODES: &str = "no nodes available to schedule pods";
+
+/// How an evaluation ended.
+#[derive(Clone, Debug)]
+pub enum Outcome {
+    /// These nodes are best; never empty.
+    Best(Vec<NodeIdx>),
+    /// No node is feasible, and why.
+    NoFit(Box<Diagnosis>),
+    /// There are no nodes.
+    NoNodes,
+    /// A plugin failed.
+    Failed(Status),
+}
+
+/// All that was found out about a pod.
+#[derive(Clone, Debug)]
+pub struct Evaluation {
+    /// How it ended.
+    pub outcome: Outcome,
+    /// How PreFilter ended.
+    pub pre_filter: PreFilterRun,
+    /// Rejections by node; feasible nodes have none.
+    pub statuses: NodeStatuses,
+    /// Feasible nodes in the order of their slots.
+    pub feasible: Vec<NodeIdx>,
+    /// Scores; absent with fewer than two feasible nodes.
+    pub scores: Option<ScoreRun>,
+    /// What the plugins remember.
+    pub state: CycleState,
+}
+
+/// Evaluates `pod` on all nodes, or on its nominated node alone if that is feasible.
+#[must_use]
+pub fn evaluate(profile: &Profile, cluster: &ClusterView<'_>, pod: &PodInfo) -> Evaluation {
+    let mut evaluation = Evaluation {
+        outcome: Outcome::NoNodes,
+        pre_filter: PreFilterRun::Proceed(None),
+        statuses: NodeStatuses::default(),
+        feasible: Vec::new(),
+        scores: None,
+        state: CycleState::default(),
+    };
+    if cluster.nodes.is_empty() {
+        return evaluation;
+    }
+    evaluation.pre_filter = profile.run_pre_filter(cluster, &mut evaluation.state, pod);
+    evaluation.outcome = match evaluation.pre_filter.clone() {
+        PreFilterRun::Failed(status) => Outcome::Failed(status),
+        PreFilterRun::Rejected { status, plugins } => evaluation.rejected(status, plugins),
+        PreFilterRun::Proceed(narrowed) => match evaluation.filter(profile, cluster, pod, narrowed.as_ref()) {
+            Err(status) => Outcome::Failed(status),
+            Ok(()) if evaluation.feasible.is_empty() => Outcome::NoFit(Box::new(evaluation.diagnose(narrowed))),
+            Ok(()) => evaluation.score(profile, cluster, pod),
+        },
+    };
+    evaluation
+}
+
+impl Evaluation {
+    fn rejected(&mut self, status: Status, plugins: Vec<crate::ids::Symbol>) -> Outcome {
+        let mut diagnosis = Diagnosis {
+            pre_filter_message: Some(status.message()),
+            ..Diagnosis::default()
+        };
+        for plugin in plugins {
+            diagnosis.blame(&Status {
+                code: status.code,
+                plugin: Some(plugin),
+                ..Status::default()
+            });
+        }
+        self.statuses.absent = status;
+        diagnosis.statuses = self.statuses.clone();
+        Outcome::NoFit(Box::new(diagnosis))
+    }
+
+    fn filter(
+        &mut self,
+        profile: &Profile,
+        cluster: &ClusterView<'_>,
+        pod: &PodInfo,
+        narrowed: Option<&Narrowed>,
+    ) -> Result<(), Status> {
+        if let Some(node) = pod
+            .nominated_node
+            .and_then(|name| cluster.nodes.find(name))
+            .and_then(|i| cluster.nodes.get(i))
+        {
+            let status = profile.run_filter_with_nominated(cluster, &self.state, pod, node);
+            if status.is_success() {
+                self.feasible.push(node.idx);
+                return Ok(());
+            }
+        }
+        let mut visit = |node: &crate::cluster::NodeInfo| {
+            let status = profile.run_filter_with_nominated(cluster, &self.state, pod, node);
+            if status.is_success() {
+                self.feasible.push(node.idx);
+            } else if status.is_rejected() {
+                self.statuses.explicit.push((node.idx, status));
+            } else {
+                return Err(status);
+            }
+            Ok(())
+        };
+        match narrowed {
+            None => cluster.nodes.iter().try_for_each(&mut visit),
+            Some(narrowed) => {
+                let named = narrowed.nodes.iter().filter_map(|name| cluster.nodes.find(*name));
+                named.filter_map(|idx| cluster.nodes.get(idx)).try_for_each(&mut visit)
+            }
+        }
+    }
+
+    fn diagnose(&mut self, narrowed: Option<Narrowed>) -> Diagnosis {
+        let mut diagnosis = Diagnosis::default();
+        for (_, status) in &self.statuses.explicit {
+            diagnosis.blame(status);
+        }
+        if let Some(narrowed) = narrowed {
+            self.statuses.absent = narrowed.absent_status();
+            for plugin in narrowed.plugins {
+                diagnosis.blame(&self.statuses.absent.clone().by(plugin));
+            }
+        }
+        diagnosis.statuses = self.statuses.clone();
+        diagnosis
+    }
+
+    fn score(&mut self, profile: &Profile, cluster: &ClusterView<'_>, pod: &PodInfo) -> Outcome {
+        if let [only] = self.feasible.as_slice() {
+            return Outcome::Best(vec![*only]);
+        }
+        let scored = profile
+            .run_pre_score(cluster, &mut self.state, pod, &self.feasible)
+            .and_then(|()| profile.run_score(cluster, &self.state, pod, &self.feasible));
+        match scored {
+            Err(status) => Outcome::Failed(status),
+            Ok(run) => {
+                let best = run.totals.iter().max().copied().unwrap_or(0);
+                let winners = run.nodes.iter().zip(&run.totals).filter(|(_, total)| **total == best);
+                let winners = winners.map(|(node, _)| *node).collect();
+                self.scores = Some(run);
+                Outcome::Best(winners)
+            }
+        }
+    }
+}
+
+/// Runs PostFilter for a pod that fits nowhere: the complete failure and what becomes of its nomination.
+#[must_use]
+pub fn post_filter(
+    profile: &Profile,
+    cluster: &ClusterView<'_>,
+    evaluation: &Evaluation,
+    diagnosis: Diagnosis,
+    pod: &PodInfo,
+) -> (FitError, NominatedNode) {
+    let mut error = FitError {
+        node_count: cluster.nodes.len(),
+        diagnosis,
+        post_filter_message: String::new(),
+    };
+    if !profile.has_post_filter() {
+        return (error, NominatedNode::Keep);
+    }
+    let result = profile.run_post_filter(cluster, &evaluation.state, pod, &evaluation.statuses);
+    if !result.status.is_success() {
+        error.post_filter_message = result.status.message();
+    }
+    (error, result.nomination)
+}
