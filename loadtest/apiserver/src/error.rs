@@ -1,0 +1,220 @@
+//! What the server answers when it refuses: the error type of the whole crate's API part and its `Status` form.
+//!
+//! Does not: know HTTP bodies or headers; `server` turns an [`ApiError`] into a response.
+
+use serde_json::{Map, Value, json};
+
+/// A refusal, as the API shows it: an HTTP code, a machine-readable reason and a message.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{message} ({reason}, {code})")]
+pub struct ApiError {
+    /// HTTP status code.
+    pub code: u16,
+    /// `Status.reason`, for example `NotFound`.
+    pub reason: &'static str,
+    /// `Status.message`.
+    pub message: String,
+    /// Group of the object that `details` names; empty for the core group.
+    pub group: String,
+    /// Resource (plural) that `details` names; empty: no details.
+    pub resource: String,
+    /// Object name that `details` gives.
+    pub name: String,
+    /// Seconds for `Retry-After` and `details.retryAfterSeconds`.
+    pub retry_after_seconds: Option<u32>,
+    /// `details.causes`: (reason, field, message).
+    pub causes: Vec<(&'static str, String, String)>,
+}
+
+impl ApiError {
+    /// An error without details.
+    #[must_use]
+    pub fn new(code: u16, reason: &'static str, message: impl Into<String>) -> Self {
+        Self {
+            code,
+            reason,
+            message: message.into(),
+            group: String::new(),
+            resource: String::new(),
+            name: String::new(),
+            retry_after_seconds: None,
+            causes: Vec::new(),
+        }
+    }
+
+    /// Names the object that the error is about.
+    #[must_use]
+    pub fn about(mut self, group: &str, resource: &str, name: &str) -> Self {
+        group.clone_into(&mut self.group);
+        resource.clone_into(&mut self.resource);
+        name.clone_into(&mut self.name);
+        self
+    }
+
+    /// 404 for an object.
+    #[must_use]
+    pub fn not_found(group: &str, resource: &str, name: &str) -> Self {
+        Self::new(
+            404,
+            "NotFound",
+            format!("{} \"{name}\" not found", qualified(resource, group)),
+        )
+        .about(group, resource, name)
+    }
+
+    /// 404 for a path that serves nothing.
+    #[must_use]
+    pub fn no_such_path() -> Self {
+        Self::new(404, "NotFound", "the server could not find the requested resource")
+    }
+
+    /// 409 for a create of something that exists.
+    #[must_use]
+    pub fn already_exists(group: &str, resource: &str, name: &str) -> Self {
+        Self::new(
+            409,
+            "AlreadyExists",
+            format!("{} \"{name}\" already exists", qualified(resource, group)),
+        )
+        .about(group, resource, name)
+    }
+
+    /// 409 for a write that lost against another.
+    #[must_use]
+    pub fn conflict(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        let resource_name = qualified(resource, group);
+        Self::new(
+            409,
+            "Conflict",
+            format!("Operation cannot be fulfilled on {resource_name} \"{name}\": {why}"),
+        )
+        .about(group, resource, name)
+    }
+
+    /// 409 for an update with an old `resourceVersion`.
+    #[must_use]
+    pub fn stale(group: &str, resource: &str, name: &str) -> Self {
+        Self::conflict(
+            group,
+            resource,
+            name,
+            "the object has been modified; please apply your changes to the latest version and try again",
+        )
+    }
+
+    /// 422 for an object that breaks a rule; `field` is a path such as `spec.containers`.
+    #[must_use]
+    pub fn invalid(group: &str, kind: &str, name: &str, field: &str, message: &str) -> Self {
+        let kind_name = qualified(kind, group);
+        let mut error = Self::new(
+            422,
+            "Invalid",
+            format!("{kind_name} \"{name}\" is invalid: {field}: {message}"),
+        )
+        .about(group, kind, name);
+        error
+            .causes
+            .push(("FieldValueInvalid", field.to_owned(), message.to_owned()));
+        error
+    }
+
+    /// 400 for a request that cannot be understood.
+    #[must_use]
+    pub fn bad_request(message: impl Into<String>) -> Self {
+        Self::new(400, "BadRequest", message)
+    }
+
+    /// 403 for a write that admission refuses.
+    #[must_use]
+    pub fn forbidden(group: &str, resource: &str, name: &str, why: &str) -> Self {
+        Self::new(
+            403,
+            "Forbidden",
+            format!("{} \"{name}\" is forbidden: {why}", qualified(resource, group)),
+        )
+        .about(group, resource, name)
+    }
+
+    /// 410 for a resource version that the history no longer holds.
+    #[must_use]
+    pub fn expired(message: impl Into<String>) -> Self {
+        Self::new(410, "Expired", message)
+    }
+
+    /// 429 with a delay.
+    #[must_use]
+    pub fn too_many_requests(message: impl Into<String>, retry_after_seconds: u32) -> Self {
+        let mut error = Self::new(429, "TooManyRequests", message);
+        error.retry_after_seconds = Some(retry_after_seconds);
+        error
+    }
+
+    /// 405 for a verb that a resource lacks.
+    #[must_use]
+    pub fn method_not_allowed() -> Self {
+        Self::new(
+            405,
+            "MethodNotAllowed",
+            "the server does not allow this method on the requested resource",
+        )
+    }
+
+    /// The `Status` object.
+    #[must_use]
+    pub fn status(&self) -> Value {
+        let mut details = Map::new();
+        if !self.resource.is_empty() {
+            details.insert("name".into(), self.name.as_str().into());
+            details.insert("kind".into(), self.resource.as_str().into());
+            if !self.group.is_empty() {
+                details.insert("group".into(), self.group.as_str().into());
+            }
+        }
+        if let Some(seconds) = self.retry_after_seconds {
+            details.insert("retryAfterSeconds".into(), seconds.into());
+        }
+        if !self.causes.is_empty() {
+            let causes: Vec<Value> = self
+                .causes
+                .iter()
+                .map(|(reason, field, message)| json!({"reason": reason, "field": field, "message": message}))
+                .collect();
+            details.insert("causes".into(), causes.into());
+        }
+        let mut status = json!({
+            "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
+            "message": self.message, "reason": self.reason, "code": self.code,
+        });
+        if let (false, Some(object)) = (details.is_empty(), status.as_object_mut()) {
+            object.insert("details".into(), Value::Object(details));
+        }
+        status
+    }
+}
+
+/// `pods`, or `replicasets.apps` outside the core group.
+fn qualified(resource: &str, group: &str) -> String {
+    if group.is_empty() {
+        resource.to_owned()
+    } else {
+        format!("{resource}.{group}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn status_names_the_object_and_the_delay() {
+        let mut error = ApiError::not_found("apps", "replicasets", "a");
+        error.retry_after_seconds = Some(3);
+        let status = error.status();
+        assert_eq!(status["message"], "replicasets.apps \"a\" not found");
+        assert_eq!(
+            status["details"],
+            json!({"name": "a", "kind": "replicasets", "group": "apps", "retryAfterSeconds": 3})
+        );
+        assert_eq!(status["code"], 404);
+    }
+}
