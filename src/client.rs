@@ -132,22 +132,23 @@ impl ClientSet {
             .binds_in_flight
             .div_ceil(STREAMS_PER_CONNECTION)
             .clamp(1, MAX_BIND_CONNECTIONS);
-        let make = |connections: usize, limited: bool| {
-            transport::client(
-                &target,
-                &transport::Wiring {
-                    connections,
-                    limiter: if limited { limiter.clone() } else { None },
-                    metrics: metrics.map(Arc::clone),
-                    file_check: files::CHECK_INTERVAL,
-                },
-            )
+        let wiring = |connections: usize| transport::Wiring {
+            connections,
+            http: transport::HttpVersions::All,
+            limiter: limiter.clone(),
+            metrics: metrics.map(Arc::clone),
+            file_check: files::CHECK_INTERVAL,
+        };
+        let lease_wiring = transport::Wiring {
+            http: transport::HttpVersions::Http1,
+            limiter: None,
+            ..wiring(1)
         };
         Ok(Self {
-            bind: make(bind_connections, true)?,
-            watch: make(1, true)?,
-            lease: make(1, false)?,
-            status: make(1, true)?,
+            bind: transport::client(&target, &wiring(bind_connections))?,
+            watch: transport::client(&target, &wiring(1))?,
+            lease: transport::client(&target, &lease_wiring)?,
+            status: transport::client(&target, &wiring(1))?,
             server: target.authority().into(),
         })
     }
@@ -162,6 +163,7 @@ impl ClientSet {
             &target,
             &transport::Wiring {
                 connections: 1,
+                http: transport::HttpVersions::All,
                 limiter: None,
                 metrics: metrics.map(Arc::clone),
                 file_check: files::CHECK_INTERVAL,

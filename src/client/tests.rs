@@ -57,6 +57,7 @@ async fn a_token_file_is_trimmed_and_read_again_when_it_changes() {
     let target = Source::from_flags(path.to_str(), None).load().unwrap();
     let wiring = transport::Wiring {
         connections: 1,
+        http: transport::HttpVersions::All,
         limiter: None,
         metrics: None,
         file_check: std::time::Duration::ZERO,

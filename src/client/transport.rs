@@ -50,11 +50,22 @@ const CONNECTION_WINDOW_BYTES: u32 = 16 * 1024 * 1024;
 
 type Https = HttpClient<HttpsConnector<HttpConnector>, Body>;
 
+/// Which versions of HTTP a client offers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum HttpVersions {
+    /// HTTP/2 where the server speaks it.
+    All,
+    /// HTTP/1.1 alone: a call that is given up takes its connection with it, so the next one starts on a fresh one.
+    Http1,
+}
+
 /// How a client is put together.
 #[derive(Debug, Clone)]
 pub(super) struct Wiring {
     /// HTTP/2 connections that calls take turns on.
     pub(super) connections: usize,
+    /// Which versions of HTTP may be spoken.
+    pub(super) http: HttpVersions,
     /// Limits the rate.
     pub(super) limiter: Option<Arc<Limiter>>,
     /// Counts requests.
@@ -118,7 +129,7 @@ impl Shared {
         }
         let clock = Clock::Real;
         let pools = Pools {
-            clients: clients(target, wiring.connections)?,
+            clients: clients(target, wiring)?,
             authorization: authorization(&target.files)?,
         };
         Ok(Self {
@@ -149,7 +160,7 @@ impl Shared {
         }
         let mut files = self.files.lock();
         if let Some(fingerprint) = files.tls.changed() {
-            match clients(&self.target, self.wiring.connections) {
+            match clients(&self.target, &self.wiring) {
                 Ok(clients) => {
                     let authorization = self.pools.load().authorization.clone();
                     self.pools.store(Arc::new(Pools { clients, authorization }));
@@ -245,7 +256,7 @@ fn authorization(files: &CredentialFiles) -> Result<Option<HeaderValue>, ClientE
 }
 
 /// Clients with one pool each: one for every HTTP/2 connection, or one whose pool holds HTTP/1.1 connections.
-fn clients(target: &Target, connections: usize) -> Result<Box<[Https]>, ClientError> {
+fn clients(target: &Target, wiring: &Wiring) -> Result<Box<[Https]>, ClientError> {
     let mut config = target.config.clone();
     if let Some(path) = &target.files.ca {
         let pem = files::read(path).map_err(|source| ClientError::File {
@@ -269,9 +280,16 @@ fn clients(target: &Target, connections: usize) -> Result<Box<[Https]>, ClientEr
         })?;
         builder = builder.with_server_name_resolver(FixedServerNameResolver::new(name));
     }
-    let connector = builder.enable_all_versions().wrap_connector(http);
-    let plain = config.cluster_url.scheme_str() == Some("http");
-    let pools = if plain { 1 } else { connections.max(1) };
+    let connector = match wiring.http {
+        HttpVersions::All => builder.enable_all_versions().wrap_connector(http),
+        HttpVersions::Http1 => builder.enable_http1().wrap_connector(http),
+    };
+    let shares_connections = config.cluster_url.scheme_str() != Some("http") && wiring.http == HttpVersions::All;
+    let pools = if shares_connections {
+        wiring.connections.max(1)
+    } else {
+        1
+    };
     Ok((0..pools).map(|_| http_client(connector.clone())).collect())
 }
 
