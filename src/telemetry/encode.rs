@@ -17,7 +17,7 @@ use super::process;
 /// `Content-Type` of the page.
 pub const CONTENT_TYPE: &str = prometheus_text::CONTENT_TYPE;
 
-/// Label names with values, in the order in which they are written.
+/// Label names with values; written in the order of their names, as client_golang does.
 pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
 
 /// Counters carry no exemplars; the encoder wants a type for them.
@@ -42,7 +42,8 @@ impl Page<'_> {
             return Ok(());
         }
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (labels, value) in samples {
+        for (mut labels, value) in samples {
+            labels.sort_unstable();
             family
                 .encode_family(&labels)?
                 .encode_counter(&value, None::<&NoExemplar>)?;
@@ -62,7 +63,8 @@ impl Page<'_> {
             return Ok(());
         }
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (labels, value) in samples {
+        for (mut labels, value) in samples {
+            labels.sort_unstable();
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
         Ok(())
@@ -82,7 +84,8 @@ impl Page<'_> {
         let mut family = self
             .encoder
             .encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (labels, view) in samples {
+        for (mut labels, view) in samples {
+            labels.sort_unstable();
             family.encode_family(&labels)?.encode_histogram::<Labels<'static>>(
                 view.sum,
                 view.count,

@@ -37,21 +37,21 @@ fn attempts_are_counted_and_timed_with_kube_schedulers_names_and_buckets() {
     assert_eq!(
         lines(&page, "scheduler_schedule_attempts_total"),
         [
-            r#"scheduler_schedule_attempts_total{result="scheduled",profile="default-scheduler"} 1"#,
-            r#"scheduler_schedule_attempts_total{result="unschedulable",profile="batch"} 1"#,
+            r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1"#,
+            r#"scheduler_schedule_attempts_total{profile="batch",result="unschedulable"} 1"#,
         ]
     );
     assert!(page.contains("# TYPE scheduler_schedule_attempts_total counter\n"));
     let buckets = lines(
         &page,
-        r#"scheduler_scheduling_attempt_duration_seconds_bucket{result="scheduled""#,
+        r#"scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled""#,
     );
     assert_eq!(buckets.len(), 16);
     assert_eq!(
         buckets.get(1..3).unwrap(),
         [
-            r#"scheduler_scheduling_attempt_duration_seconds_bucket{result="scheduled",profile="default-scheduler",le="0.002"} 0"#,
-            r#"scheduler_scheduling_attempt_duration_seconds_bucket{result="scheduled",profile="default-scheduler",le="0.004"} 1"#,
+            r#"scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.002"} 0"#,
+            r#"scheduler_scheduling_attempt_duration_seconds_bucket{profile="default-scheduler",result="scheduled",le="0.004"} 1"#,
         ]
     );
 }
@@ -94,14 +94,14 @@ fn every_recorder_writes_its_family() {
         r#"scheduler_permit_wait_duration_seconds_count{result="Unschedulable"} 1"#,
         "scheduler_preemption_attempts_total 1",
         "scheduler_preemption_victims_bucket{le=\"4\"} 1",
-        r#"scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",status="Success",profile="batch"} 1"#,
-        r#"scheduler_plugin_execution_duration_seconds_count{plugin="NodeResourcesFit",extension_point="Score",status="Skip"} 1"#,
-        r#"scheduler_plugin_evaluation_total{plugin="NodeResourcesFit",extension_point="PreScore",profile="default-scheduler"} 1"#,
+        r#"scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="batch",status="Success"} 1"#,
+        r#"scheduler_plugin_execution_duration_seconds_count{extension_point="Score",plugin="NodeResourcesFit",status="Skip"} 1"#,
+        r#"scheduler_plugin_evaluation_total{extension_point="PreScore",plugin="NodeResourcesFit",profile="default-scheduler"} 1"#,
         r#"scheduler_pending_pods{queue="gated"} 4"#,
-        r#"scheduler_queue_incoming_pods_total{queue="backoff",event="NodeAdd"} 2"#,
+        r#"scheduler_queue_incoming_pods_total{event="NodeAdd",queue="backoff"} 2"#,
         r#"scheduler_inflight_events{event="NodeAdd"} 7"#,
         r#"scheduler_unschedulable_pods{plugin="NodeName",profile="batch"} 5"#,
-        r#"scheduler_queueing_hint_execution_duration_seconds_count{plugin="NodeName",event="NodeAdd",hint="QueueSkip"} 1"#,
+        r#"scheduler_queueing_hint_execution_duration_seconds_count{event="NodeAdd",hint="QueueSkip",plugin="NodeName"} 1"#,
         r#"scheduler_event_handling_duration_seconds_count{event="NodeAdd"} 1"#,
         r#"scheduler_cache_size{type="assumed_pods"} 9"#,
         r#"scheduler_goroutines{operation="binding"} 1"#,

@@ -78,11 +78,11 @@ async fn run(disturbances: Vec<(u64, Disturbance)>) {
         assert!(acting(&processes) <= 1, "two leaders after {disturbance:?}");
     }
     // Whatever happened: with new processes and no faults, somebody leads within a term and a little.
-    for index in 0..REPLICAS {
-        processes[index].replica.set(Fault::None);
-        if processes[index].task.is_finished() {
+    for (index, process) in processes.iter_mut().enumerate() {
+        process.replica.set(Fault::None);
+        if process.task.is_finished() {
             generation += 1;
-            processes[index] = start(&store, &format!("{index}-{generation}"));
+            *process = start(&store, &format!("{index}-{generation}"));
         }
     }
     sleep(Duration::from_secs(40)).await;
