@@ -9,8 +9,10 @@
 //! Children in reading order: `labels`, `selector`, `taints` (small compiled pieces); `pod_info`, `class`,
 //! `node_info` (what is known of one object); `snapshot` (all nodes at one moment); `watch` (decoding).
 
+mod budget;
 mod change_log;
 mod class;
+mod label_selector;
 mod labels;
 mod node_info;
 mod node_table;
@@ -21,13 +23,15 @@ mod store;
 mod taints;
 pub mod watch;
 
+pub use budget::Budget;
 pub use change_log::{ChangeLog, Cursor, DEFAULT_CAPACITY, Replay, Seq};
 pub use class::{ClassTable, LabelVisibility};
+pub use label_selector::LabelSelector;
 pub use labels::Labels;
 pub use node_info::{Image, NodeInfo, NodeSpec};
 pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodLister};
 pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};
-pub use selector::{NodeSelectorTerm, PreferredTerm, Requirement, RequirementOp, SelectorError};
+pub use selector::{NodeSelectorTerm, PreferredTerm, RawRequirement, Requirement, RequirementOp, SelectorError};
 pub use snapshot::Snapshot;
 pub use store::{Cluster, NodeChange, NodeRecord, PodChange, Publisher};
 pub use taints::{Effect, Taint, Toleration, TolerationOp, first_untolerated};

@@ -1,1 +1,102 @@
-//! plugins
+//! The in-tree plugins, one file each, named as in the configuration.
+//!
+//! Behaviour, reasons and scores are those of kube-scheduler 1.36 (`pkg/scheduler/framework/plugins`). A rejection is
+//! put together from texts that are interned once, and a success allocates nothing.
+//!
+//! Plugins that this release does not have yet are registered under their real names, so that every configuration
+//! works: they turn away, with a text that says so, the pods whose hard rules they would have to evaluate (see
+//! [`unavailable`]), and leave soft rules out of the score.
+//!
+//! Does not: run anything by itself; see [`crate::framework`].
+//!
+//! Threads: plugins hold no mutable state but the counter behind preemption's offsets, which is atomic.
+//!
+//! Children in reading order: `normalize`, `hints` (shared pieces); `node_name` and its like (one check each);
+//! `node_affinity`, `node_ports`, `node_resources_fit`, `node_resources_balanced_allocation`, `image_locality`;
+//! `default_preemption`; `dynamic_resources` and `unavailable`.
+
+mod default_binder;
+mod default_preemption;
+mod dynamic_resources;
+mod hints;
+mod image_locality;
+mod node_affinity;
+mod node_declared_features;
+mod node_name;
+mod node_ports;
+mod node_resources_balanced_allocation;
+mod node_resources_fit;
+mod node_unschedulable;
+mod normalize;
+mod priority_sort;
+mod scheduling_gates;
+mod taint_toleration;
+mod unavailable;
+
+use std::sync::Arc;
+
+use crate::framework::{Plugin, PluginContext, Registry};
+
+type Make = fn(&PluginContext<'_>) -> Result<Arc<dyn Plugin>, String>;
+
+const AVAILABLE: [(&str, Make); 14] = [
+    ("SchedulingGates", |_| Ok(Arc::new(scheduling_gates::SchedulingGates))),
+    ("PrioritySort", |_| Ok(Arc::new(priority_sort::PrioritySort))),
+    ("NodeUnschedulable", |_| {
+        Ok(Arc::new(node_unschedulable::NodeUnschedulable))
+    }),
+    ("NodeName", |_| Ok(Arc::new(node_name::NodeName))),
+    ("TaintToleration", |_| Ok(Arc::new(taint_toleration::TaintToleration))),
+    ("NodeAffinity", node_affinity::make),
+    ("NodePorts", |_| Ok(Arc::new(node_ports::NodePorts))),
+    ("NodeResourcesFit", node_resources_fit::make),
+    ("DynamicResources", |_| {
+        Ok(Arc::new(dynamic_resources::DynamicResources))
+    }),
+    ("DefaultPreemption", default_preemption::make),
+    (
+        "NodeResourcesBalancedAllocation",
+        node_resources_balanced_allocation::make,
+    ),
+    ("ImageLocality", |_| Ok(Arc::new(image_locality::ImageLocality))),
+    ("DefaultBinder", |_| Ok(Arc::new(default_binder::DefaultBinder))),
+    ("NodeDeclaredFeatures", |_| {
+        Ok(Arc::new(node_declared_features::NodeDeclaredFeatures))
+    }),
+];
+
+/// All in-tree plugins by name.
+#[must_use]
+pub fn registry() -> Registry {
+    let mut registry = Registry::default();
+    for (name, make) in AVAILABLE {
+        let added = registry.register(name, make);
+        debug_assert!(added.is_ok(), "two in-tree plugins are called {name}");
+    }
+    for later in unavailable::Later::ALL {
+        let name = later.name();
+        let added = registry.register(name, move |_| Ok(Arc::new(unavailable::Unavailable::new(later))));
+        debug_assert!(added.is_ok(), "two in-tree plugins are called {name}");
+    }
+    registry
+}
+
+/// What a plugin's factory says about args of another plugin's type.
+fn wrong_args(wanted: &str) -> String {
+    format!("want args to be of type {wanted}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use supercargo_config::PluginCatalogue;
+    use supercargo_config::plugins::PluginLookup;
+
+    #[test]
+    fn every_plugin_of_the_catalogue_is_registered() {
+        let registry = registry();
+        for name in PluginCatalogue::in_tree().names() {
+            assert!(registry.contains(&name), "{name}");
+        }
+    }
+}

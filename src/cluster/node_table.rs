@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{NodeInfo, NodeSpec, PodInfo};
+use crate::cluster::{Budget, NodeInfo, NodeSpec, PodInfo};
 use crate::ids::{NodeIdx, Symbol};
 
 /// How an image is spread over the cluster.
@@ -140,6 +140,10 @@ pub trait PodLister: Send + Sync {
     fn on_node(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;
     /// Pods nominated to a node.
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;
+    /// All PodDisruptionBudgets; asked for by preemption alone.
+    fn budgets(&self) -> Vec<Arc<Budget>> {
+        Vec::new()
+    }
 }
 
 /// No pods anywhere.

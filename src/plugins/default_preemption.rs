@@ -1,0 +1,129 @@
+//! `DefaultPreemption`: looks for pods of lower priority whose eviction would make room.
+//!
+//! In this release it computes and says what it found, but nominates no node and evicts nothing: where preemption
+//! would succeed, it answers success and leaves the nomination as it is, so that the pod's message has no part about
+//! preemption, as after a preemption. The pod then waits for room like any other.
+//!
+//! Source: `pkg/scheduler/framework/plugins/defaultpreemption`, Kubernetes 1.36.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock};
+
+use supercargo_config::PluginArgs;
+use supercargo_config::plugin_args::DefaultPreemptionArgs;
+
+use crate::cluster::{ClusterView, PodInfo};
+use crate::framework::{
+    ActionType, Code, CycleState, EventHint, EventResource, LabelsRead, NodeStatuses, NominatedNode, Plugin,
+    PluginContext, PostFilter, PostFilterResult, Profile, QueueingHint, Reason, Status,
+};
+use crate::ids::Symbol;
+use crate::plugins::wrong_args;
+use crate::preemption::{self, CandidateLimits, Trial};
+
+static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("DefaultPreemption"));
+
+/// The plugin.
+pub(super) struct DefaultPreemption {
+    limits: CandidateLimits,
+    calls: AtomicU64,
+}
+
+/// Makes the plugin from `DefaultPreemptionArgs`.
+pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
+    let defaults = DefaultPreemptionArgs::default();
+    let args = match context.args {
+        None => &defaults,
+        Some(PluginArgs::DefaultPreemption(args)) => args,
+        Some(_) => return Err(wrong_args("DefaultPreemptionArgs")),
+    };
+    Ok(Arc::new(DefaultPreemption {
+        limits: CandidateLimits {
+            percentage: args.min_candidate_nodes_percentage,
+            absolute: args.min_candidate_nodes_absolute,
+        },
+        calls: AtomicU64::new(0),
+    }))
+}
+
+impl Plugin for DefaultPreemption {
+    fn name(&self) -> Symbol {
+        *NAME
+    }
+
+    fn labels_read(&self) -> LabelsRead {
+        LabelsRead::Keys(Vec::new())
+    }
+
+    /// Rejects no pod by itself; its event only has gated pods looked at again.
+    fn events(&self) -> Option<Vec<EventHint>> {
+        Some(vec![EventHint::when(EventResource::Pod, ActionType::DELETE, |_, _| {
+            Ok(QueueingHint::QueueSkip)
+        })])
+    }
+
+    fn post_filter(&self) -> Option<&dyn PostFilter> {
+        Some(self)
+    }
+}
+
+impl PostFilter for DefaultPreemption {
+    fn post_filter_pod(
+        &self,
+        cluster: &ClusterView<'_>,
+        profile: &Profile,
+        state: &CycleState,
+        pod: &PodInfo,
+        statuses: &NodeStatuses,
+    ) -> PostFilterResult {
+        if let Err(reason) = preemption::eligible(cluster, pod, statuses) {
+            return answer(Code::Unschedulable, reason.as_str(), NominatedNode::Keep);
+        }
+        let potential = preemption::potential_nodes(cluster, statuses);
+        let budgets = cluster.pods.budgets();
+        let trial = Trial {
+            cluster: *cluster,
+            profile,
+            state,
+            pod,
+            budgets: &budgets,
+        };
+        let run = preemption::dry_run(&trial, &potential, self.limits, self.offset());
+        if let Some(best) = preemption::best_candidates(&run.candidates).first() {
+            tracing::debug!(
+                pod = pod.full_name(),
+                node = best.name.as_str(),
+                victims = best.victims.len(),
+                pdb_violations = best.pdb_violations,
+                "preemption would make room"
+            );
+            return PostFilterResult {
+                status: Status::SUCCESS,
+                nomination: NominatedNode::Keep,
+            };
+        }
+        match run.errors() {
+            Some(text) => answer(Code::Error, &text, NominatedNode::Keep),
+            None => answer(Code::Unschedulable, &run.message(cluster), NominatedNode::Clear),
+        }
+    }
+}
+
+fn answer(code: Code, text: &str, nomination: NominatedNode) -> PostFilterResult {
+    PostFilterResult {
+        status: Status::new(code, Reason::from(format!("preemption: {text}"))),
+        nomination,
+    }
+}
+
+impl DefaultPreemption {
+    /// Where the next search begins: spread over the nodes, and the same in every run of the process.
+    fn offset(&self) -> usize {
+        let call = self.calls.fetch_add(1, Ordering::Relaxed);
+        // The finaliser of SplitMix64.
+        let mut mixed = call.wrapping_add(1).wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        usize::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(0)
+    }
+}

@@ -1,0 +1,49 @@
+//! Pieces that queueing hints share.
+
+use crate::cluster::{NodeSpec, PodInfo};
+use crate::framework::{EventObject, QueueingHint};
+
+/// What a hint returns.
+pub(super) type Hint = Result<QueueingHint, String>;
+
+/// Queue if `helpful`.
+pub(super) fn queue_if(helpful: bool) -> Hint {
+    Ok(if helpful {
+        QueueingHint::Queue
+    } else {
+        QueueingHint::QueueSkip
+    })
+}
+
+/// The pod that went.
+///
+/// # Errors
+/// The event is not about a pod that went.
+pub(super) fn deleted_pod(event: &EventObject) -> Result<&PodInfo, String> {
+    match event {
+        EventObject::Pod { old: Some(old), .. } => Ok(old),
+        _ => Err("expected the pod that was deleted".to_owned()),
+    }
+}
+
+/// A pod after its change.
+///
+/// # Errors
+/// The event is not about a pod that is there.
+pub(super) fn changed_pod(event: &EventObject) -> Result<&PodInfo, String> {
+    match event {
+        EventObject::Pod { new: Some(new), .. } => Ok(new),
+        _ => Err("expected the pod that was updated".to_owned()),
+    }
+}
+
+/// A node before its change, if it was there, and after.
+///
+/// # Errors
+/// The event is not about a node that is there.
+pub(super) fn changed_node(event: &EventObject) -> Result<(Option<&NodeSpec>, &NodeSpec), String> {
+    match event {
+        EventObject::Node { old, new: Some(new) } => Ok((old.as_deref(), new)),
+        _ => Err("expected the node that was added or updated".to_owned()),
+    }
+}

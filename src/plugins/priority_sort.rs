@@ -1,0 +1,38 @@
+//! `PrioritySort`: higher priority first, then the pod that was put into the queue earlier.
+//!
+//! Source: `pkg/scheduler/framework/plugins/queuesort`, Kubernetes 1.36.
+
+use std::sync::LazyLock;
+
+use crate::framework::{EventHint, LabelsRead, Plugin, QueueSort, SortKey};
+use crate::ids::Symbol;
+
+static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("PrioritySort"));
+
+/// The plugin.
+pub(super) struct PrioritySort;
+
+impl Plugin for PrioritySort {
+    fn name(&self) -> Symbol {
+        *NAME
+    }
+
+    fn labels_read(&self) -> LabelsRead {
+        LabelsRead::Keys(Vec::new())
+    }
+
+    fn events(&self) -> Option<Vec<EventHint>> {
+        Some(Vec::new())
+    }
+
+    fn queue_sort(&self) -> Option<&dyn QueueSort> {
+        Some(self)
+    }
+}
+
+impl QueueSort for PrioritySort {
+    fn less(&self, a: SortKey<'_>, b: SortKey<'_>) -> bool {
+        let (first, second) = (a.pod.priority(), b.pod.priority());
+        first > second || (first == second && a.timestamp < b.timestamp)
+    }
+}

@@ -1,0 +1,128 @@
+//! Plugins that this release does not have yet, under their real names.
+//!
+//! Each turns away the pods whose hard rules it would have to evaluate, with a text that names the plugin and the
+//! part of the pod, so that no such pod is ever bound to a wrong node. All other pods pass it. Soft rules (preferred
+//! pod affinity, `ScheduleAnyway` spreading) are not evaluated: the plugins have no score. Required anti-affinity of
+//! pods that are already placed is not evaluated either.
+//!
+//! A pod that was turned away is tried again when it changes itself; nothing else in the cluster can help it.
+
+use crate::cluster::{ClusterView, PodInfo, Unsupported};
+use crate::framework::{
+    ActionType, CycleState, EventHint, EventResource, LabelsRead, Plugin, PreFilter, PreFilterOutcome, Reads, Status,
+};
+use crate::ids::Symbol;
+use crate::plugins::hints::{changed_pod, queue_if};
+
+/// Which plugin.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Later {
+    VolumeRestrictions,
+    NodeVolumeLimits,
+    VolumeBinding,
+    VolumeZone,
+    PodTopologySpread,
+    InterPodAffinity,
+}
+
+impl Later {
+    pub(super) const ALL: [Self; 6] = [
+        Self::VolumeRestrictions,
+        Self::NodeVolumeLimits,
+        Self::VolumeBinding,
+        Self::VolumeZone,
+        Self::PodTopologySpread,
+        Self::InterPodAffinity,
+    ];
+
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::VolumeRestrictions => "VolumeRestrictions",
+            Self::NodeVolumeLimits => "NodeVolumeLimits",
+            Self::VolumeBinding => "VolumeBinding",
+            Self::VolumeZone => "VolumeZone",
+            Self::PodTopologySpread => "PodTopologySpread",
+            Self::InterPodAffinity => "InterPodAffinity",
+        }
+    }
+
+    /// The part of a pod that it cannot evaluate.
+    const fn part(self) -> Unsupported {
+        match self {
+            Self::VolumeRestrictions | Self::NodeVolumeLimits | Self::VolumeBinding | Self::VolumeZone => {
+                Unsupported::Volumes
+            }
+            Self::PodTopologySpread => Unsupported::HardSpread,
+            Self::InterPodAffinity => Unsupported::RequiredPodAffinity,
+        }
+    }
+}
+
+/// What a pod is told whose `part` the plugin called `plugin` does not evaluate yet.
+pub(super) fn not_evaluated(part: Unsupported, plugin: &str) -> Status {
+    let what = match part {
+        Unsupported::Volumes => "a PersistentVolumeClaim, a generic ephemeral volume or an attachable disk",
+        Unsupported::HardSpread => "a topology spread constraint with whenUnsatisfiable DoNotSchedule",
+        Unsupported::RequiredPodAffinity => "required pod affinity or anti-affinity",
+        Unsupported::ResourceClaims => "resource claims",
+        Unsupported::SchedulingGroup => "a scheduling group",
+    };
+    let text = format!("pod uses {what}, which this release's {plugin} does not evaluate yet");
+    Status::unresolvable(Symbol::new(&text))
+}
+
+/// Try again when the pod itself changes.
+pub(super) fn own_update() -> EventHint {
+    EventHint::when(EventResource::Pod, ActionType::UPDATE, |pod, event| {
+        queue_if(changed_pod(event)?.uid == pod.uid)
+    })
+}
+
+/// A plugin of a later release.
+pub(super) struct Unavailable {
+    name: Symbol,
+    part: Unsupported,
+    rejection: Status,
+}
+
+impl Unavailable {
+    pub(super) fn new(later: Later) -> Self {
+        Self {
+            name: Symbol::new(later.name()),
+            part: later.part(),
+            rejection: not_evaluated(later.part(), later.name()),
+        }
+    }
+}
+
+impl Plugin for Unavailable {
+    fn name(&self) -> Symbol {
+        self.name
+    }
+
+    fn labels_read(&self) -> LabelsRead {
+        LabelsRead::Keys(Vec::new())
+    }
+
+    fn events(&self) -> Option<Vec<EventHint>> {
+        Some(vec![own_update()])
+    }
+
+    fn pre_filter(&self) -> Option<&dyn PreFilter> {
+        Some(self)
+    }
+}
+
+impl PreFilter for Unavailable {
+    fn pre_filter_reads(&self) -> Reads {
+        Reads::POD
+    }
+
+    fn pre_filter_pod(&self, _: &ClusterView<'_>, _: &mut CycleState, pod: &PodInfo) -> PreFilterOutcome {
+        if pod.spec.unsupported.contains(&self.part) {
+            self.rejection.clone().into()
+        } else {
+            Status::SKIP.into()
+        }
+    }
+}
