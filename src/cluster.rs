@@ -6,8 +6,8 @@
 //!
 //! Does not: decide anything, or write to the API server.
 //!
-//! Children in reading order: `labels`, `selector`, `taints` (small compiled pieces); `pod_info`, `class`,
-//! `node_info` (what is known of one object); `snapshot` (all nodes at one moment); `watch` (decoding).
+//! Children in reading order: `labels`, `selector`, `label_selector`, `taints` (small compiled pieces); `pod_info`,
+//! `class`, `node_info`, `budget` (what is known of one object); `snapshot` (all nodes at one moment); `watch` (decoding).
 
 mod budget;
 mod change_log;

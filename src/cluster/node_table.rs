@@ -134,7 +134,7 @@ impl NodeTable {
     }
 }
 
-/// Pods by node, for the few questions that need the pods themselves.
+/// Pods by node and the budgets that guard them, for the few questions that need the pods themselves.
 pub trait PodLister: Send + Sync {
     /// Pods on a node, assumed ones included.
     fn on_node(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;

@@ -83,6 +83,8 @@ pub struct PodInfo {
     pub uid: PodUid,
     /// The UID as the API server spells it.
     pub uid_text: Box<str>,
+    /// `metadata.resourceVersion`: equal for equal objects.
+    pub resource_version: Box<str>,
     /// The namespace.
     pub namespace: Symbol,
     /// The name.

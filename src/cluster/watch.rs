@@ -1,1 +1,40 @@
-//! Decoding of API objects.
+//! Decoding of API objects: from JSON to compiled form.
+//!
+//! JSON → slim wire types that borrow from it → checked and compiled types. Only what scheduling reads is looked at.
+//! A field that is wrong fails its object with the object's name and the field's path; a quantity that cannot be read
+//! is never taken for zero.
+//!
+//! Does not: talk to the API server, keep objects or find a pod's class by itself.
+//!
+//! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them);
+//! `requests`, `affinity`, `ports`, `pod`, `node`, `budget` (compilation); `object` (items of kube-runtime's watchers).
+
+mod affinity;
+mod budget;
+mod error;
+mod locate;
+mod node;
+mod object;
+mod pod;
+mod ports;
+mod requests;
+#[cfg(test)]
+mod tests;
+mod text;
+mod wire;
+
+use crate::cluster::{ClassTable, PodInfo};
+
+pub use budget::decode_budget;
+pub use error::DecodeError;
+pub use node::decode_node;
+pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched};
+pub use pod::DecodedPod;
+
+/// Decodes a pod from JSON, compiles it and finds its class.
+///
+/// # Errors
+/// The JSON has not the shape of a pod, or a field that scheduling reads is wrong.
+pub fn decode_pod(json: &str, classes: &ClassTable) -> Result<PodInfo, DecodeError> {
+    Ok(DecodedPod::from_json(json)?.classify(classes))
+}

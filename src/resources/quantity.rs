@@ -47,6 +47,24 @@ impl Quantity {
         Self(i128::from(value) * NANO)
     }
 
+    /// A whole number of thousandths.
+    #[must_use]
+    pub fn milli(value: i64) -> Self {
+        Self(i128::from(value) * (NANO / 1000))
+    }
+
+    /// The sum, exact within the bounds of the type.
+    #[must_use]
+    pub const fn plus(self, other: Self) -> Self {
+        Self(self.0.saturating_add(other.0))
+    }
+
+    /// Whether it is below zero.
+    #[must_use]
+    pub const fn is_negative(self) -> bool {
+        self.0 < 0
+    }
+
     /// In whole units, rounded away from zero.
     #[must_use]
     pub fn value(self) -> i64 {

@@ -1,0 +1,492 @@
+//! Decoding against the rules for requests, ports, images, features and bad input.
+
+use super::*;
+use crate::cluster::{Effect, LabelVisibility, NodeSpec, Taint, TolerationOp, Unsupported};
+use crate::ids::Symbol;
+use crate::resources::{Protocol, Resource};
+use crate::testing::{PodBuilder, node, pod};
+use serde_json::{Value, json};
+
+fn cpu(builder: &PodBuilder) -> i64 {
+    builder.build().spec.request.milli_cpu
+}
+
+fn figures(builder: &PodBuilder) -> [i64; 8] {
+    let spec = &builder.build().spec;
+    [
+        spec.request.milli_cpu,
+        spec.request.memory,
+        spec.fit_score_request.milli_cpu,
+        spec.fit_score_request.memory,
+        spec.charged_request.milli_cpu,
+        spec.charged_request.memory,
+        spec.charged_non_zero.milli_cpu,
+        spec.charged_non_zero.memory,
+    ]
+}
+
+const MI: i64 = 1 << 20;
+
+#[test]
+fn init_containers_count_by_their_peak_and_sidecars_by_their_place() {
+    let c = |n: &'static str| [("cpu", n)];
+    assert_eq!(cpu(&pod("a").request("cpu", "1").init_container(&c("4"))), 4000);
+    let spread = pod("a").request("cpu", "2").container(&c("3")).init_container(&c("2"));
+    let spec = spread.overhead("cpu", "1").overhead("memory", "1Gi").build();
+    assert_eq!((spec.spec.request.milli_cpu, spec.spec.request.memory), (6000, 1 << 30));
+    assert_eq!(cpu(&pod("a").request("cpu", "1").sidecar(&c("1"))), 2000);
+    let one = || pod("a").request("cpu", "1");
+    let in_order = one()
+        .init_container(&c("5"))
+        .sidecar(&c("1"))
+        .sidecar(&c("2"))
+        .sidecar(&c("3"));
+    assert_eq!(cpu(&in_order), 7000);
+    let late = one()
+        .init_container(&c("5"))
+        .sidecar(&c("1"))
+        .sidecar(&c("2"))
+        .init_container(&c("5"))
+        .sidecar(&c("3"));
+    assert_eq!(cpu(&late), 8000);
+    let big = pod("a")
+        .request("cpu", "100")
+        .sidecar(&c("10"))
+        .init_container(&c("200"));
+    assert_eq!(cpu(&big), 210_000);
+    let reported = pod("a")
+        .request("cpu", "2")
+        .init_container(&c("3"))
+        .sidecar(&c("1"))
+        .init_container(&c("4"))
+        .sidecar(&c("1"))
+        .overhead("cpu", "250m");
+    assert_eq!(figures(&reported).map(|_| cpu(&reported)), [5250; 8]);
+    let swapped = pod("a")
+        .request("cpu", "2")
+        .init_container(&c("3"))
+        .init_container(&c("4"))
+        .sidecar(&c("1"))
+        .sidecar(&c("1"))
+        .overhead("cpu", "250m");
+    assert_eq!(cpu(&swapped), 4250);
+}
+
+#[test]
+fn pod_level_requests_replace_by_name_and_scoring_of_fit_ignores_them() {
+    let per_name = pod("a").request("cpu", "2m").pod_level("memory", "2Mi");
+    assert_eq!(
+        figures(&per_name),
+        [2, 2 * MI, 2, 200 * MI, 2, 2 * MI, 2, 2 * MI],
+        "memory comes from the pod, so that no default applies on the node"
+    );
+    let all = pod("a")
+        .request("cpu", "2m")
+        .request("memory", "3Mi")
+        .sidecar(&[("cpu", "4m"), ("memory", "5Mi")])
+        .init_container(&[("cpu", "8m"), ("memory", "6Mi")]);
+    assert_eq!(figures(&all)[..2], [12, 11 * MI]);
+    let all = all.pod_level("cpu", "18m").pod_level("memory", "15Mi");
+    assert_eq!(figures(&all)[..4], [18, 15 * MI, 12, 11 * MI]);
+    let ignored = pod("a")
+        .request("example.com/x", "3")
+        .pod_level("example.com/x", "2")
+        .build();
+    let x = Resource::parse("example.com/x").unwrap();
+    assert_eq!(ignored.spec.request.get(x), 3);
+    let huge = pod("a").pod_level("hugepages-2Mi", "4Mi").build();
+    assert_eq!(huge.spec.request.get(Resource::parse("hugepages-2Mi").unwrap()), 4 * MI);
+    assert_eq!(
+        huge.spec.charged_non_zero.milli_cpu, 100,
+        "no cpu anywhere: the default applies"
+    );
+}
+
+#[test]
+fn containers_that_do_not_say_count_with_defaults_for_scoring() {
+    let none = pod("a").container(&[]);
+    assert_eq!(figures(&none), [0, 0, 200, 400 * MI, 0, 0, 200, 400 * MI]);
+    let zero = pod("a").request("cpu", "0").request("memory", "0");
+    assert_eq!(figures(&zero), [0; 8]);
+    let only_cpu = pod("a").cpu(50);
+    assert_eq!(figures(&only_cpu), [50, 0, 50, 200 * MI, 50, 0, 50, 200 * MI]);
+}
+
+/// A pod on a node with one container: desired, allocated and actual CPU.
+fn resized(spec: &str, allocated: Option<&str>, actual: Option<&str>, infeasible: bool) -> PodBuilder {
+    let mut status = json!({"name": "main"});
+    if let Some(allocated) = allocated {
+        status["allocatedResources"] = json!({"cpu": allocated});
+    }
+    if let Some(actual) = actual {
+        status["resources"] = json!({"requests": {"cpu": actual}});
+    }
+    let builder = pod("a").on("n").request("cpu", spec);
+    let builder = builder.field(&["status", "containerStatuses"], json!([status]));
+    if infeasible {
+        builder.condition("PodResizePending", "True", "Infeasible", "")
+    } else {
+        builder.condition("PodResizePending", "True", "Deferred", "")
+    }
+}
+
+#[test]
+fn a_resize_counts_the_greatest_of_what_is_wanted_set_aside_and_in_force() {
+    let table = [
+        (resized("4", None, Some("2"), false), 4000),
+        (resized("4", None, Some("2"), true), 2000),
+        (resized("6", Some("4"), Some("2"), true), 4000),
+        (resized("1", Some("2"), Some("2"), false), 2000),
+        (resized("3", Some("2"), Some("2"), false), 3000),
+        (resized("8", Some("2"), Some("2"), true), 2000),
+        (resized("1", Some("2"), Some("1"), false), 2000),
+        (resized("1", Some("2"), None, false), 1000),
+    ];
+    for (builder, charged) in table {
+        let built = builder.build();
+        assert_eq!(built.charge.request.milli_cpu, charged, "{}", builder.json());
+        assert_eq!(built.charge.non_zero.milli_cpu, charged);
+        assert_eq!(built.spec.balanced_request.milli_cpu, charged);
+    }
+    assert_eq!(cpu(&resized("4", None, Some("2"), true)), 4000, "the spec alone");
+}
+
+#[test]
+fn the_resize_status_counts_for_sidecars_and_not_for_init_containers() {
+    let status = |list: &str| json!([{"name": format!("{list}-0"), "resources": {"requests": {"cpu": "2"}}}]);
+    let builder = pod("a").on("n").condition("PodResizePending", "True", "Infeasible", "");
+    let sidecar = builder
+        .clone()
+        .sidecar(&[("cpu", "4")])
+        .field(&["status", "initContainerStatuses"], status("initContainers"));
+    assert_eq!(sidecar.build().charge.request.milli_cpu, 2000);
+    let init = builder
+        .init_container(&[("cpu", "4")])
+        .field(&["status", "initContainerStatuses"], status("initContainers"));
+    assert_eq!(init.build().charge.request.milli_cpu, 4000);
+}
+
+#[test]
+fn pod_level_resize_counts_names_that_the_spec_names() {
+    let builder = pod("a")
+        .on("n")
+        .pod_level("cpu", "3")
+        .field(
+            &["status", "resources"],
+            json!({"requests": {"cpu": "2", "memory": "1Gi"}}),
+        )
+        .field(&["status", "allocatedResources"], json!({"cpu": "4"}));
+    let built = builder.build();
+    assert_eq!((built.charge.request.milli_cpu, built.charge.request.memory), (4000, 0));
+    let infeasible = builder
+        .pod_level("cpu", "9")
+        .condition("PodResizePending", "True", "Infeasible", "");
+    assert_eq!(infeasible.build().charge.request.milli_cpu, 4000);
+}
+
+#[test]
+fn amounts_are_rounded_once_at_the_end() {
+    assert_eq!(cpu(&pod("a").request("cpu", "0.5m")), 1);
+    assert_eq!(cpu(&pod("a").request("cpu", "0.5m").container(&[("cpu", "0.5m")])), 1);
+}
+
+#[test]
+fn quantities_may_be_numbers_and_bad_ones_name_their_field() {
+    let number = pod("a").field(
+        &["spec", "containers"],
+        json!([{"resources": {"requests": {"cpu": 2}}}]),
+    );
+    assert_eq!(cpu(&number), 2000);
+    let path = |builder: PodBuilder| builder.decode().unwrap_err();
+    for bad in ["", "1K", "1ki", "1e", "1kI", "1 Ki", "1_000", "0x10", "--1", "-1"] {
+        let error = path(pod("p").namespace("x").request("memory", bad));
+        assert_eq!((&*error.namespace, &*error.name), ("x", "p"));
+        assert_eq!(&*error.path, "spec.containers[0].resources.requests[memory]", "{bad}");
+    }
+    let error = path(pod("p").init_container(&[]).init_container(&[("storage", "x")]));
+    assert_eq!(&*error.path, "spec.initContainers[1].resources.requests[storage]");
+    let error = path(pod("p").overhead("cpu", "x"));
+    assert_eq!(&*error.path, "spec.overhead[cpu]");
+    assert_eq!(
+        error.to_string(),
+        "pod default/p: spec.overhead[cpu]: \"x\" is no quantity: a number with an optional suffix such as m, k, Ki, \
+         Mi, G or e3 is"
+    );
+    let error = decode_node(&node("n").allocatable("cpu", "1K").json().to_string()).unwrap_err();
+    assert_eq!((&*error.name, &*error.path), ("n", "status.allocatable[cpu]"));
+}
+
+#[test]
+fn objects_of_the_wrong_shape_name_object_and_field() {
+    let mut errors = Vec::new();
+    let wrong: [(&[&str], Value); 5] = [
+        (&["spec", "containers"], json!("x")),
+        (&["spec", "priority"], json!(3_000_000_000_u64)),
+        (&["spec", "tolerations"], json!([{"key": "a"}, {"key": 1}])),
+        (&["metadata", "labels"], json!({"a": 1})),
+        (&["status", "startTime"], json!("yesterday")),
+    ];
+    for (path, value) in wrong {
+        let error = pod("p").field(path, value).decode().unwrap_err();
+        assert_eq!((&*error.namespace, &*error.name), ("default", "p"));
+        errors.push(error.path);
+    }
+    let paths: Vec<&str> = errors.iter().map(|path| &**path).collect();
+    assert_eq!(
+        paths,
+        [
+            "spec.containers",
+            "spec.priority",
+            "spec.tolerations[1].key",
+            "metadata.labels.a",
+            "status.startTime"
+        ]
+    );
+    let error = DecodedPod::from_json("{").unwrap_err();
+    assert!(error.to_string().starts_with("pod (name unknown): "), "{error}");
+    let error = pod("p").field(&["metadata", "uid"], Value::Null).decode().unwrap_err();
+    assert_eq!(&*error.path, "metadata.uid");
+}
+
+#[test]
+fn host_ports_are_normalised_and_ordinary_init_containers_have_none() {
+    let port = |n: u32| json!([{"containerPort": n, "hostPort": n}]);
+    let init = json!([
+        {"name": "i", "ports": port(1)},
+        {"name": "s", "restartPolicy": "Always", "ports": port(2)},
+    ]);
+    let built = pod("a")
+        .field(&["spec", "initContainers"], init)
+        .host_port_on("127.0.0.1", "UDP", 3)
+        .build();
+    let ports: Vec<_> = built
+        .spec
+        .ports
+        .iter()
+        .map(|p| (p.ip.as_str(), p.protocol, p.port))
+        .collect();
+    assert_eq!(ports, [("0.0.0.0", Protocol::Tcp, 2), ("127.0.0.1", Protocol::Udp, 3)]);
+    let error = pod("a")
+        .field(&["spec", "containers"], json!([{"ports": port(65536)}]))
+        .decode()
+        .unwrap_err();
+    assert_eq!(&*error.path, "spec.containers[0].ports[0].hostPort");
+}
+
+#[test]
+fn images_get_the_tag_that_nodes_report() {
+    let volumes = json!([{"name": "v", "image": {"reference": "host:5000/x"}}, {"name": "w", "emptyDir": {}}]);
+    let init = json!([{"image": "a/b@sha256:0"}]);
+    let built = pod("a")
+        .image("nginx")
+        .field(&["spec", "initContainers"], init)
+        .field(&["spec", "volumes"], volumes)
+        .build();
+    let images: Vec<_> = built.spec.images.iter().map(|image| image.as_str()).collect();
+    assert_eq!(images, ["a/b@sha256:0", "nginx:latest", "host:5000/x:latest"]);
+    assert_eq!(built.spec.container_count, 2);
+}
+
+#[test]
+fn features_are_inferred_from_the_spec() {
+    let rules = json!([{"restartPolicyRules": [{"action": "RestartAllContainers"}]}]);
+    let built = pod("a")
+        .field(&["spec", "containers"], rules)
+        .field(&["spec", "hostNetwork"], true)
+        .field(&["spec", "hostUsers"], false)
+        .build();
+    let mut names: Vec<_> = built.spec.required_features.iter().map(|f| f.as_str()).collect();
+    names.sort_unstable();
+    assert_eq!(
+        names,
+        [
+            "RestartAllContainersOnContainerExits",
+            "UserNamespacesHostNetworkSupport"
+        ]
+    );
+    assert!(
+        pod("a")
+            .field(&["spec", "hostUsers"], false)
+            .build()
+            .spec
+            .required_features
+            .is_empty()
+    );
+}
+
+#[test]
+fn parts_beyond_this_release_are_marked() {
+    let marked = |path: &[&str], value: Value| pod("a").field(path, value).build().spec.unsupported.to_vec();
+    let volumes = |source: &str| marked(&["spec", "volumes"], json!([{"name": "v", source: {}}]));
+    for source in [
+        "persistentVolumeClaim",
+        "ephemeral",
+        "gcePersistentDisk",
+        "awsElasticBlockStore",
+        "rbd",
+        "iscsi",
+        "azureDisk",
+        "cinder",
+    ] {
+        assert_eq!(volumes(source), [Unsupported::Volumes], "{source}");
+    }
+    for source in [
+        "emptyDir",
+        "configMap",
+        "secret",
+        "projected",
+        "image",
+        "hostPath",
+        "csi",
+    ] {
+        assert_eq!(volumes(source), [], "{source}");
+    }
+    let spread = |when: &str| {
+        marked(
+            &["spec", "topologySpreadConstraints"],
+            json!([{"whenUnsatisfiable": when}]),
+        )
+    };
+    assert_eq!(spread("DoNotSchedule"), [Unsupported::HardSpread]);
+    assert_eq!(spread("ScheduleAnyway"), []);
+    for side in ["podAffinity", "podAntiAffinity"] {
+        let affinity = |rule: &str| marked(&["spec", "affinity"], json!({side: {rule: [{}]}}));
+        assert_eq!(
+            affinity("requiredDuringSchedulingIgnoredDuringExecution"),
+            [Unsupported::RequiredPodAffinity]
+        );
+        assert_eq!(affinity("preferredDuringSchedulingIgnoredDuringExecution"), []);
+    }
+    assert_eq!(
+        marked(&["spec", "resourceClaims"], json!([{"name": "c"}])),
+        [Unsupported::ResourceClaims]
+    );
+    assert_eq!(
+        marked(&["spec", "schedulingGroup"], json!({"podGroupName": "g"})),
+        [Unsupported::SchedulingGroup]
+    );
+}
+
+#[test]
+fn a_pod_keeps_what_the_queue_and_preemption_ask_for() {
+    let built = pod("a")
+        .gate("one")
+        .gate("two")
+        .priority(7)
+        .never_preempts()
+        .nominated("n")
+        .terminating()
+        .resource_version(12)
+        .started("2026-01-01T00:00:00.5Z")
+        .condition("PodScheduled", "False", "Unschedulable", "0/1 nodes")
+        .condition("DisruptionTarget", "True", "PreemptionByScheduler", "")
+        .toleration("k", "", "v", "NoExecute")
+        .toleration("", "Gt", "1", "")
+        .build();
+    assert_eq!(built.gates.iter().map(|g| &**g).collect::<Vec<_>>(), ["one", "two"]);
+    assert!(built.spec.never_preempts && built.terminating && built.preempted && !built.terminal);
+    assert_eq!((built.priority(), &*built.resource_version), (7, "12"));
+    assert_eq!(built.start_time_micros, Some(1_767_225_600_500_000));
+    assert_eq!(built.condition.as_ref().map(|c| &*c.message), Some("0/1 nodes"));
+    let [first, second] = &*built.spec.tolerations else {
+        panic!("two tolerations")
+    };
+    assert_eq!((first.op, first.effect), (TolerationOp::Equal, Some(Effect::NoExecute)));
+    assert_eq!(
+        (second.key, second.op, second.effect),
+        (None, TolerationOp::Never, None)
+    );
+    assert_eq!(built.bound_to, None);
+    assert_eq!(pod("b").on("n").build().bound_to, Some(Symbol::new("n")));
+    let asking = pod("c").asking_for("n").build();
+    assert_eq!((asking.bound_to, asking.spec.node_name), (None, Some(Symbol::new("n"))));
+}
+
+#[test]
+fn absent_and_empty_selectors_differ() {
+    assert_eq!(pod("a").build().spec.node_selector, None);
+    let empty = pod("a").field(&["spec", "nodeSelector"], json!({})).build();
+    assert!(empty.spec.node_selector.as_ref().is_some_and(|s| s.is_empty()));
+    let affinity = json!({"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 0, "preference": {"matchExpressions": [{"key": "a", "operator": "Exists"}]}},
+        {"weight": 1, "preference": {}},
+    ]}});
+    let built = pod("a").field(&["spec", "affinity"], affinity).build();
+    assert_eq!(built.spec.preferred_node_affinity.as_deref(), Some(&[][..]));
+    assert_eq!(built.spec.required_node_affinity, None);
+}
+
+#[test]
+fn a_node_is_compiled_whole() {
+    let spec = node("n1")
+        .cpu(1500)
+        .memory_gi(2)
+        .pods(10)
+        .allocatable("example.com/gpu", "3")
+        .allocatable("storage", "7")
+        .taint("k", "", "NoSchedule")
+        .unschedulable()
+        .image("b:1", 5)
+        .declared_feature("F")
+        .condition("Ready", "True")
+        .annotation("a", "b")
+        .build();
+    let gpu = Resource::parse("example.com/gpu").unwrap();
+    assert_eq!(spec.allocatable.pods, 10);
+    assert_eq!(spec.allocatable.resources.milli_cpu, 1500);
+    assert_eq!(spec.allocatable.resources.memory, 2 << 30);
+    assert_eq!(spec.allocatable.resources.get(gpu), 3);
+    assert_eq!(
+        &*spec.taints,
+        &[Taint {
+            key: Symbol::new("k"),
+            value: Symbol::new(""),
+            effect: Effect::NoSchedule
+        }]
+    );
+    assert!(spec.unschedulable && spec.annotations_hash != 0);
+    assert_eq!(&*spec.declared_features, &[Symbol::new("F")]);
+    assert_eq!(spec.images.len(), 1);
+    let bare = decode_node(r#"{"metadata":{"name":"x"},"spec":null,"status":{"images":null}}"#).unwrap();
+    let expected = NodeSpec {
+        name: Some(Symbol::new("x")),
+        ..Default::default()
+    };
+    assert_eq!(bare, expected);
+}
+
+#[test]
+fn budgets_cover_labelled_pods_of_their_namespace() {
+    let budget = |spec: Value| {
+        let object = json!({
+            "metadata": {"name": "b", "namespace": "default"},
+            "spec": spec,
+            "status": {"disruptionsAllowed": 2, "disruptedPods": {"gone": "2026-01-01T00:00:00Z"}},
+        });
+        decode_budget(&object.to_string()).unwrap()
+    };
+    let a = pod("a").label("app", "a").build();
+    let covering = budget(json!({"selector": {"matchLabels": {"app": "a"}}}));
+    assert_eq!(covering.allowed, 2);
+    assert!(covering.covers(&a));
+    assert!(!covering.covers(&pod("gone").label("app", "a").build()));
+    assert!(!covering.covers(&pod("a").namespace("x").label("app", "a").build()));
+    assert!(!budget(json!({"selector": {}})).covers(&a));
+    assert!(!budget(json!({})).covers(&a));
+    let wrong = json!({"selector": {"matchExpressions": [{"key": "app", "operator": "Near"}]}});
+    assert!(!budget(wrong).covers(&a));
+    assert!(
+        !budget(json!({"selector": {"matchExpressions": [{"key": "x", "operator": "DoesNotExist"}]}}))
+            .covers(&pod("a").build())
+    );
+}
+
+#[test]
+fn pods_of_one_template_share_spec_and_class() {
+    let classes = ClassTable::new(LabelVisibility::All);
+    let (a, b) = (pod("a").cpu(1).build_in(&classes), pod("b").cpu(1).build_in(&classes));
+    assert_eq!(a.class, b.class);
+    assert!(std::sync::Arc::ptr_eq(&a.spec, &b.spec));
+    let decoded = decode_pod(&pod("c").cpu(2).json().to_string(), &classes).unwrap();
+    assert_ne!(decoded.class, a.class);
+}
