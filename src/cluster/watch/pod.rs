@@ -107,7 +107,7 @@ impl DecodedPod {
     }
 }
 
-fn compile(meta: &wire::Meta<'_>, spec: wire::PodSpec<'_>, status: &wire::PodStatus<'_>) -> Result<DecodedPod, Fault> {
+fn compile(meta: &wire::Meta<'_>, spec: &wire::PodSpec<'_>, status: &wire::PodStatus<'_>) -> Result<DecodedPod, Fault> {
     for (field, text) in [("name", &meta.name), ("namespace", &meta.namespace), ("uid", &meta.uid)] {
         if text_of(text).is_empty() {
             return Err(Fault::new(format!("metadata.{field}"), "missing"));
