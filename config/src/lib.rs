@@ -42,7 +42,7 @@ mod wire;
 pub use error::{ConfigErrors, FieldError};
 pub use extender::Extender;
 pub use gates::FeatureGates;
-pub use load::{Loaded, Loader, Overrides};
+pub use load::{Checked, Loaded, Loader, Overrides};
 pub use plugin_args::PluginArgs;
 pub use plugins::{ExtensionPoint, PluginCatalogue, PluginLookup};
 pub use profile::Profile;

@@ -60,6 +60,15 @@ pub struct Loaded {
     pub warnings: Vec<String>,
 }
 
+/// What a file of either kind holds.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Checked {
+    /// A configuration, perhaps with settings.
+    Configuration(Box<Loaded>),
+    /// Settings alone.
+    Settings(Settings),
+}
+
 impl<'a> Loader<'a> {
     /// A loader with default gates and no overrides.
     pub fn new(lookup: &'a dyn PluginLookup) -> Self {
@@ -116,6 +125,27 @@ impl<'a> Loader<'a> {
             }),
             _ => Err(ConfigErrors::new(source, errors)),
         }
+    }
+
+    /// Reads a file of either kind, for those who only want to know whether it is right.
+    ///
+    /// # Errors
+    /// The file cannot be read, or everything that is wrong in it.
+    pub fn check_file(&self, path: &Path) -> Result<Checked, ConfigErrors> {
+        let text = read_text(path)?;
+        self.check_str(&path.display().to_string(), &text)
+    }
+
+    /// As [`Self::check_file`], from a text; `source` names it in errors.
+    ///
+    /// # Errors
+    /// Everything that is wrong in the text.
+    pub fn check_str(&self, source: &str, text: &str) -> Result<Checked, ConfigErrors> {
+        if documents::holds_settings_only(text) {
+            return Self::load_settings_str(source, text).map(Checked::Settings);
+        }
+        self.load_str(source, text)
+            .map(|loaded| Checked::Configuration(Box::new(loaded)))
     }
 
     /// The configuration without a file: defaults under the overrides.

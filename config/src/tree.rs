@@ -401,7 +401,7 @@ mod tests {
     fn scalars_resolve_as_yaml_1_1() {
         assert_eq!(
             json("[yes, Off, ~, '', 'yes', !!str 5, 017, 0x1F, 1_000, 1.5, 1e3, 1.2.3, -7, .5]"),
-            concat!(r#"[true,false,null,"","yes","5",15,31,1000,1.5,1000.0,"1.2.3",-7,0.5]"#)
+            r#"[true,false,null,"","yes","5",15,31,1000,1.5,1000.0,"1.2.3",-7,0.5]"#
         );
     }
 
@@ -409,7 +409,7 @@ mod tests {
     fn documents_anchors_and_merges_are_read() {
         assert_eq!(
             json("---\na: &x {b: 1}\nc: *x\nd: {<<: *x, e: 2}\n---\n---\n- 1\n"),
-            concat!(r#"{"a":{"b":1},"c":{"b":1},"d":{"b":1,"e":2}}|[1]"#)
+            r#"{"a":{"b":1},"c":{"b":1},"d":{"b":1,"e":2}}|[1]"#
         );
     }
 

@@ -1,8 +1,13 @@
 //! Every file under `config/examples` loads, and loads again after it was printed.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test's helper; the lint excepts test functions only"
+)]
+
 use std::path::Path;
 
-use supercargo_config::{Loader, PluginCatalogue, Settings};
+use supercargo_config::{Checked, Loader, PluginCatalogue, Settings};
 
 /// Calls a check with the name and text of each example.
 fn each_example(check: impl Fn(&str, &str)) {

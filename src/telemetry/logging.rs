@@ -33,6 +33,8 @@ pub struct LogOptions {
     pub format: LogFormat,
     /// `-v`: 0 to 3 log state changes, 4 and 5 each pod, 6 and above everything of ours.
     pub verbosity: u32,
+    /// `--vmodule`: verbosity of single modules of ours, such as `queue` or `cluster::watch`.
+    pub modules: Vec<(String, u32)>,
     /// Spans to a collector; `None`: no tracing.
     pub trace: Option<TraceOptions>,
 }
@@ -61,6 +63,7 @@ pub enum TelemetryError {
 pub struct TelemetryGuard {
     filter: reload::Handle<EnvFilter, Registry>,
     verbosity: AtomicU32,
+    modules: Vec<(String, u32)>,
     provider: Option<SdkTracerProvider>,
 }
 
@@ -71,7 +74,7 @@ pub struct TelemetryGuard {
 /// When the trace settings are not usable or a subscriber is installed already.
 pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     let provider = options.trace.as_ref().map(trace::provider).transpose()?;
-    let (filter, handle) = reload::Layer::new(filter_for(options.verbosity));
+    let (filter, handle) = reload::Layer::new(filter_for(options.verbosity, &options.modules));
     let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
     let lines = match options.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
@@ -85,6 +88,7 @@ pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     Ok(TelemetryGuard {
         filter: handle,
         verbosity: AtomicU32::new(options.verbosity),
+        modules: options.modules.clone(),
         provider,
     })
 }
@@ -99,7 +103,7 @@ impl TelemetryGuard {
     /// Changes what is logged from now on.
     pub fn set_verbosity(&self, verbosity: u32) {
         // Reloading fails only when the subscriber is gone, which it is not before the process ends.
-        if self.filter.reload(filter_for(verbosity)).is_ok() {
+        if self.filter.reload(filter_for(verbosity, &self.modules)).is_ok() {
             self.verbosity.store(verbosity, Ordering::Relaxed);
         }
     }
@@ -116,15 +120,27 @@ impl TelemetryGuard {
 }
 
 /// The filter behind `-v`: klog's numbers as kube-scheduler's messages use them.
-fn filter_for(verbosity: u32) -> EnvFilter {
+fn filter_for(verbosity: u32, modules: &[(String, u32)]) -> EnvFilter {
     let directives = match verbosity {
         0..=3 => "info",
         4..=5 => "info,supercargo=debug",
         6..=7 => "info,supercargo=trace,kube_client=debug,kube_runtime=debug",
         _ => "debug,supercargo=trace",
     };
+    let modules = modules.iter().map(|(module, verbosity)| {
+        let level = match verbosity {
+            0..=3 => "info",
+            4..=5 => "debug",
+            _ => "trace",
+        };
+        format!(",supercargo::{module}={level}")
+    });
     // Spans for the collector are no log lines.
-    EnvFilter::new(format!("{directives},{}=off", trace::TARGET))
+    EnvFilter::new(format!(
+        "{directives}{},{}=off",
+        modules.collect::<String>(),
+        trace::TARGET
+    ))
 }
 
 #[cfg(test)]
@@ -133,8 +149,10 @@ mod tests {
 
     #[test]
     fn verbosity_opens_our_own_messages_first() {
-        assert_eq!(filter_for(0).to_string(), "supercargo_trace=off,info");
-        assert!(filter_for(4).to_string().contains("supercargo=debug"));
-        assert!(filter_for(10).to_string().contains("supercargo=trace"));
+        assert_eq!(filter_for(0, &[]).to_string(), "supercargo_trace=off,info");
+        assert!(filter_for(4, &[]).to_string().contains("supercargo=debug"));
+        assert!(filter_for(10, &[]).to_string().contains("supercargo=trace"));
+        let queue = filter_for(0, &[("queue".to_owned(), 5)]).to_string();
+        assert!(queue.contains("supercargo::queue=debug"), "{queue}");
     }
 }

@@ -27,14 +27,7 @@ impl Documents {
         let (nodes, mut errors) = parse(text);
         let mut documents = Self::default();
         for node in nodes {
-            let is_settings = match scalar(&node, "kind") {
-                Some(kind) if kind == settings::KIND => true,
-                Some(kind) if kind == types::KIND => false,
-                _ => match scalar(&node, "apiVersion") {
-                    Some(version) => version.starts_with("supercargo.io/"),
-                    None => wanted == Kind::Settings,
-                },
-            };
+            let is_settings = is_settings(&node).unwrap_or(wanted == Kind::Settings);
             let (slot, kind, version) = if is_settings {
                 (&mut documents.settings, settings::KIND, settings::API_VERSION)
             } else {
@@ -66,6 +59,21 @@ impl Documents {
         }
         (documents, errors)
     }
+}
+
+/// Whether a document means to be settings; `None` when it does not say.
+fn is_settings(node: &Node) -> Option<bool> {
+    match scalar(node, "kind") {
+        Some(kind) if kind == settings::KIND => Some(true),
+        Some(kind) if kind == types::KIND => Some(false),
+        _ => scalar(node, "apiVersion").map(|version| version.starts_with("supercargo.io/")),
+    }
+}
+
+/// Whether every document of a text means to be settings, and there is one.
+pub(super) fn holds_settings_only(text: &str) -> bool {
+    let (nodes, _) = parse(text);
+    !nodes.is_empty() && nodes.iter().all(|node| is_settings(node) == Some(true))
 }
 
 fn at(node: &Node, field: &str, kind: FieldErrorKind) -> FieldError {

@@ -532,7 +532,7 @@ fn overrides_go_over_the_file() {
         ..Overrides::default()
     };
     let text = format!("{HEAD}leaderElection: {{resourceName: file, resourceNamespace: ns}}\n");
-    let loader = Loader::new(&catalogue).overrides(overrides.clone());
+    let loader = Loader::new(&catalogue).overrides(overrides);
     let election = loader.load_str("f", &text).unwrap().configuration.leader_election;
     assert!(!election.leader_elect);
     assert_eq!(

@@ -1,0 +1,160 @@
+//! The subcommands.
+
+use std::path::{Path, PathBuf};
+
+use clap::{Parser, Subcommand};
+use supercargo_config::{Checked, FeatureGates, Loader, PluginLookup};
+
+use super::flags::RunFlags;
+use super::values::gates;
+use super::{Command, Failure, resolve};
+
+/// Release of kube-scheduler whose decisions, flags and file format these are.
+const FOLLOWS: &str = "1.36";
+
+/// A Kubernetes scheduler that decides as kube-scheduler decides, much faster.
+///
+/// Without a subcommand it runs with the flags given.
+#[derive(Debug, Parser)]
+#[command(
+    name = "supercargo",
+    args_conflicts_with_subcommands = true,
+    args_override_self = true,
+    disable_help_subcommand = true
+)]
+pub(super) struct Cli {
+    #[command(subcommand)]
+    command: Option<Sub>,
+    #[command(flatten)]
+    run: RunFlags,
+}
+
+#[derive(Debug, Subcommand)]
+enum Sub {
+    /// Schedule (the default)
+    #[command(args_override_self = true)]
+    Run(Box<RunFlags>),
+    /// Check or show configuration files
+    #[command(subcommand)]
+    Config(ConfigSub),
+    /// Print the version
+    Version,
+    /// Start an API server and hollow nodes in this process and schedule on them
+    #[cfg(feature = "demo")]
+    Demo(DemoArgs),
+}
+
+#[derive(Debug, Subcommand)]
+enum ConfigSub {
+    /// Print every error of a file, or OK
+    Check(FileArgs),
+    /// Print the effective configuration of a file as YAML
+    Print(FileArgs),
+}
+
+#[derive(Debug, clap::Args)]
+struct FileArgs {
+    /// The file
+    file: PathBuf,
+    /// Feature gates, as Name=true,Other=false
+    #[arg(long, value_name = "GATES")]
+    feature_gates: Option<String>,
+}
+
+/// Arguments of `demo`.
+#[cfg(feature = "demo")]
+#[derive(Debug, Clone, clap::Args)]
+pub(crate) struct DemoArgs {
+    /// Number of nodes
+    #[arg(long, default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub(crate) nodes: u32,
+    /// Number of pods
+    #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
+    pub(crate) pods: u32,
+    /// Print the summary as one JSON object on the last line
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Does what can be done without a scheduler, and resolves the rest.
+pub(super) fn follow(cli: Cli, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+    match cli.command {
+        None => run(&cli.run, lookup),
+        Some(Sub::Run(flags)) => run(&flags, lookup),
+        Some(Sub::Version) => Ok(Command::Print(version())),
+        Some(Sub::Config(ConfigSub::Check(args))) => check(&args, lookup),
+        Some(Sub::Config(ConfigSub::Print(args))) => print(&args, lookup),
+        #[cfg(feature = "demo")]
+        Some(Sub::Demo(args)) => Ok(Command::Demo(args)),
+    }
+}
+
+fn run(flags: &RunFlags, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+    match flags.version.as_deref().map(super::values::go_bool) {
+        Some(Some(true)) => return Ok(Command::Print(version())),
+        Some(None) if flags.version.as_deref() == Some("raw") => return Ok(Command::Print(version())),
+        Some(None) => return Err(Failure::new("--version: neither a boolean nor raw")),
+        Some(Some(false)) | None => {}
+    }
+    let options = resolve::options(flags, lookup)?;
+    match flags.general.write_config_to.as_deref().filter(|path| !path.is_empty()) {
+        Some(path) => write_config(&options, Path::new(path)),
+        None => Ok(Command::Run(Box::new(options))),
+    }
+}
+
+fn version() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    format!("supercargo {version}, follows kube-scheduler {FOLLOWS}\n")
+}
+
+fn write_config(options: &super::Options, path: &Path) -> Result<Command, Failure> {
+    let yaml = options
+        .configuration
+        .to_yaml()
+        .map_err(|error| Failure::new(error.to_string()))?;
+    std::fs::write(path, yaml).map_err(|error| {
+        Failure::new(format!(
+            "--write-config-to: {} cannot be written: {error}",
+            path.display()
+        ))
+    })?;
+    Ok(Command::Print(format!(
+        "wrote the effective configuration to {}\n",
+        path.display()
+    )))
+}
+
+fn load(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Checked, Failure> {
+    let gates = match args.feature_gates.as_deref().map(FeatureGates::parse) {
+        None => FeatureGates::default(),
+        Some(result) => result.map_err(|errors| Failure::of(&gates(&errors)))?,
+    };
+    let loader = Loader::new(lookup).gates(gates);
+    loader
+        .check_file(&args.file)
+        .map_err(|errors| Failure::new(errors.to_string()))
+}
+
+fn check(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+    let mut text = String::new();
+    if let Checked::Configuration(loaded) = load(args, lookup)? {
+        for warning in &loaded.warnings {
+            text.push_str(&format!("warning: {warning}\n"));
+        }
+    }
+    text.push_str(&format!("{}: OK\n", args.file.display()));
+    Ok(Command::Print(text))
+}
+
+fn print(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+    let text = match load(args, lookup)? {
+        Checked::Settings(settings) => settings.to_yaml(),
+        Checked::Configuration(loaded) => loaded.configuration.to_yaml().and_then(|yaml| match &loaded.settings {
+            None => Ok(yaml),
+            Some(settings) => Ok(format!("{yaml}---\n{}", settings.to_yaml()?)),
+        }),
+    };
+    text.map(Command::Print)
+        .map_err(|error| Failure::new(error.to_string()))
+}
