@@ -156,11 +156,11 @@ impl fmt::Display for FieldError {
 /// How a value is shown in an error: texts quoted, numbers plain.
 pub trait Shown {
     /// The shown form, at most a few hundred characters.
-    fn shown(&self) -> String;
+    fn shown(self) -> String;
 }
 
 impl Shown for &str {
-    fn shown(&self) -> String {
+    fn shown(self) -> String {
         // A value from a file has no bound of its own.
         let mut text: String = self.chars().take(200).collect();
         if text.len() < self.len() {
@@ -171,19 +171,19 @@ impl Shown for &str {
 }
 
 impl Shown for &String {
-    fn shown(&self) -> String {
+    fn shown(self) -> String {
         self.as_str().shown()
     }
 }
 
 impl Shown for crate::duration::GoDuration {
-    fn shown(&self) -> String {
+    fn shown(self) -> String {
         format!("{:?}", self.to_string())
     }
 }
 
 macro_rules! shown_by_display {
-    ($($number:ty),*) => { $(impl Shown for $number { fn shown(&self) -> String { self.to_string() } })* };
+    ($($number:ty),*) => { $(impl Shown for $number { fn shown(self) -> String { self.to_string() } })* };
 }
 shown_by_display!(i32, i64, u32, u64, usize, f32, f64, bool);
 

@@ -27,13 +27,14 @@ fn every_example_loads_and_survives_printing() {
     let catalogue = PluginCatalogue::in_tree();
     let loader = Loader::new(&catalogue);
     each_example(|name, text| {
-        if name == "settings.yaml" {
-            let settings = Loader::load_settings_str(name, text).unwrap();
-            let again = Loader::load_settings_str("printed", &settings.to_yaml().unwrap()).unwrap();
-            assert_eq!(settings, again, "{name}");
-            return;
-        }
-        let loaded = loader.load_str(name, text).unwrap_or_else(|errors| panic!("{errors}"));
+        let loaded = match loader.check_str(name, text).unwrap_or_else(|errors| panic!("{errors}")) {
+            Checked::Configuration(loaded) => loaded,
+            Checked::Settings(settings) => {
+                let again = Loader::load_settings_str("printed", &settings.to_yaml().unwrap()).unwrap();
+                assert_eq!(settings, again, "{name}");
+                return;
+            }
+        };
         assert_eq!(loaded.warnings, Vec::<String>::new(), "{name}");
         let printed = loaded.configuration.to_yaml().unwrap();
         let again = loader

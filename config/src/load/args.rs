@@ -64,7 +64,7 @@ pub(super) fn check(plugin: &str, node: Option<&Node>, path: &str, cx: &mut Cx<'
     }
     match default {
         PluginArgs::DefaultPreemption(_) => {
-            PluginArgs::DefaultPreemption(default_preemption(decode(node, path, cx), path, cx))
+            PluginArgs::DefaultPreemption(default_preemption(&decode(node, path, cx), path, cx))
         }
         PluginArgs::DynamicResources(_) => {
             PluginArgs::DynamicResources(dynamic_resources(&decode(node, path, cx), path, cx))
@@ -111,7 +111,7 @@ fn check_kind(plugin: &str, node: &Node, path: &str, cx: &mut Cx<'_>) -> bool {
     false
 }
 
-fn default_preemption(wire: WireDefaultPreemptionArgs, path: &str, cx: &mut Cx<'_>) -> DefaultPreemptionArgs {
+fn default_preemption(wire: &WireDefaultPreemptionArgs, path: &str, cx: &mut Cx<'_>) -> DefaultPreemptionArgs {
     let defaults = DefaultPreemptionArgs::default();
     let (share_path, count_path) = (
         format!("{path}.minCandidateNodesPercentage"),

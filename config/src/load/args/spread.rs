@@ -81,16 +81,28 @@ fn constraint(wire: WireSpreadConstraint, path: &str, cx: &mut Cx<'_>) -> Spread
     SpreadConstraint {
         max_skew,
         topology_key,
-        when_unsatisfiable: when_unsatisfiable(wire.when_unsatisfiable, &format!("{path}.whenUnsatisfiable"), cx),
+        when_unsatisfiable: when_unsatisfiable(
+            wire.when_unsatisfiable.as_deref(),
+            &format!("{path}.whenUnsatisfiable"),
+            cx,
+        ),
         min_domains,
-        node_affinity_policy: policy(wire.node_affinity_policy, &format!("{path}.nodeAffinityPolicy"), cx),
-        node_taints_policy: policy(wire.node_taints_policy, &format!("{path}.nodeTaintsPolicy"), cx),
+        node_affinity_policy: policy(
+            wire.node_affinity_policy.as_deref(),
+            &format!("{path}.nodeAffinityPolicy"),
+            cx,
+        ),
+        node_taints_policy: policy(
+            wire.node_taints_policy.as_deref(),
+            &format!("{path}.nodeTaintsPolicy"),
+            cx,
+        ),
         match_label_keys: wire.match_label_keys.unwrap_or_default(),
     }
 }
 
-fn when_unsatisfiable(value: Option<String>, path: &str, cx: &mut Cx<'_>) -> WhenUnsatisfiable {
-    match value.as_deref().unwrap_or("") {
+fn when_unsatisfiable(value: Option<&str>, path: &str, cx: &mut Cx<'_>) -> WhenUnsatisfiable {
+    match value.unwrap_or("") {
         "DoNotSchedule" => return WhenUnsatisfiable::DoNotSchedule,
         "ScheduleAnyway" => return WhenUnsatisfiable::ScheduleAnyway,
         "" => cx.push(FieldError::required(
@@ -106,8 +118,8 @@ fn when_unsatisfiable(value: Option<String>, path: &str, cx: &mut Cx<'_>) -> Whe
     WhenUnsatisfiable::DoNotSchedule
 }
 
-fn policy(value: Option<String>, path: &str, cx: &mut Cx<'_>) -> Option<NodeInclusionPolicy> {
-    match value.as_deref()? {
+fn policy(value: Option<&str>, path: &str, cx: &mut Cx<'_>) -> Option<NodeInclusionPolicy> {
+    match value? {
         "Ignore" => Some(NodeInclusionPolicy::Ignore),
         "Honor" => Some(NodeInclusionPolicy::Honor),
         other => {
