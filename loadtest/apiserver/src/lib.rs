@@ -2,11 +2,12 @@
 //!
 //! Reading order: [`store`] (objects, versions, rules), [`server`] (HTTP), [`faults`] (what goes wrong on demand),
 //! [`hollow`] (nodes that run bound pods), [`workload`] (nodes and pods by name and seed), [`check`] (what must hold at
-//! the end of a run).
+//! the end of a run), [`contract`] (API semantics as tests for any server).
 //!
 //! Does not: depend on the scheduler; persist anything; enforce RBAC.
 
 pub mod check;
+pub mod contract;
 pub mod error;
 pub mod faults;
 pub mod hollow;

@@ -44,6 +44,9 @@ pub use self::selector::{FieldSelector, LabelSelector, Selectors};
 pub use self::watch::{Poll, WatchBatch, WatchItem, WatchStart, Watcher};
 pub use self::writes::WriteTarget;
 
+/// A fresh store starts here, so that small versions are too old, as on a server that has lived for a while.
+const FIRST_VERSION: u64 = 100;
+
 /// Resources by (group, plural).
 type Table = HashMap<(String, String), Arc<Resource>>;
 
@@ -66,7 +69,7 @@ impl Store {
     /// # Errors
     /// When a built-in object breaks a rule, which a test would show.
     pub fn new(limits: HistoryLimits) -> Result<Self, ApiError> {
-        let version = Arc::new(AtomicU64::new(1));
+        let version = Arc::new(AtomicU64::new(FIRST_VERSION));
         let mut table = Table::new();
         for kind in kinds::built_in() {
             let key = (kind.group.to_string(), kind.plural.to_string());
