@@ -32,7 +32,9 @@ fn run(options: &options::Options) -> ExitCode {
 }
 
 fn fail(message: &str, code: u8) -> ExitCode {
-    // With standard error gone there is nobody left to tell.
-    let _: std::io::Result<()> = writeln!(std::io::stderr(), "error: {message}");
-    ExitCode::from(code)
+    match writeln!(std::io::stderr(), "error: {message}") {
+        Ok(()) => ExitCode::from(code),
+        // Nobody is left to tell.
+        Err(_) => ExitCode::FAILURE,
+    }
 }

@@ -39,7 +39,7 @@ impl Extender {
 }
 
 /// TLS material of an extender. `*_data` takes precedence over the file of the same name.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
+#[derive(Clone, Default, PartialEq, Eq)]
 pub struct ExtenderTls {
     /// Whether the server's certificate goes unchecked.
     pub insecure: bool,
@@ -57,6 +57,19 @@ pub struct ExtenderTls {
     pub key_data: Vec<u8>,
     /// PEM bytes of the CA bundle.
     pub ca_data: Vec<u8>,
+}
+
+impl std::fmt::Debug for ExtenderTls {
+    /// Leaves the key out, so that it cannot reach a log.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ExtenderTls")
+            .field("insecure", &self.insecure)
+            .field("server_name", &self.server_name)
+            .field("cert_file", &self.cert_file)
+            .field("key_file", &self.key_file)
+            .field("ca_file", &self.ca_file)
+            .finish_non_exhaustive()
+    }
 }
 
 /// A resource that an extender manages.

@@ -63,6 +63,15 @@ impl Configuration {
     }
 }
 
+/// What `/configz` shows: the configuration under `componentconfig`, keys of extenders left out.
+pub fn configz(configuration: &Configuration) -> Value {
+    let mut shown = configuration.clone();
+    for tls in shown.extenders.iter_mut().filter_map(|extender| extender.tls.as_mut()) {
+        tls.key_data.clear();
+    }
+    json!({"componentconfig": shown.to_json()})
+}
+
 impl Settings {
     /// As the JSON form of `SupercargoConfiguration`, everything spelled out.
     pub fn to_json(&self) -> Value {
@@ -204,4 +213,25 @@ fn extender_tls(tls: &ExtenderTls) -> Value {
         "keyData": base64::encode(&tls.key_data),
         "caData": base64::encode(&tls.ca_data),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Loader, PluginCatalogue};
+
+    #[test]
+    fn configz_shows_everything_but_keys() {
+        let text = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nextenders:\n\
+                    - {urlPrefix: 'https://a', tlsConfig: {keyData: c2VjcmV0, certData: Zm9v}}\n";
+        let catalogue = PluginCatalogue::in_tree();
+        let configuration = Loader::new(&catalogue).load_str("f", text).unwrap().configuration;
+        let shown = configz(&configuration).to_string();
+        assert!(shown.starts_with(r#"{"componentconfig":{"#), "{shown}");
+        assert!(shown.contains("Zm9v") && !shown.contains("c2VjcmV0"), "{shown}");
+        assert!(configuration.to_json().to_string().contains("c2VjcmV0"));
+        assert!(!format!("{configuration:?}").contains("115, 101, 99"));
+        // Absent rates stay absent: they are not applied.
+        assert!(!shown.contains("qps"), "{shown}");
+    }
 }

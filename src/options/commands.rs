@@ -56,9 +56,9 @@ enum ConfigSub {
 struct FileArgs {
     /// The file
     file: PathBuf,
-    /// Feature gates, as Name=true,Other=false
-    #[arg(long, value_name = "GATES")]
-    feature_gates: Option<String>,
+    /// Feature gates, as Name=true,Other=false; may be repeated
+    #[arg(long, value_name = "A,B", action = clap::ArgAction::Append)]
+    feature_gates: Vec<String>,
 }
 
 /// Arguments of `demo`.
@@ -126,10 +126,7 @@ fn write_config(options: &super::Options, path: &Path) -> Result<Command, Failur
 }
 
 fn load(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Checked, Failure> {
-    let gates = match args.feature_gates.as_deref().map(FeatureGates::parse) {
-        None => FeatureGates::default(),
-        Some(result) => result.map_err(|errors| Failure::of(&gates(&errors)))?,
-    };
+    let gates = FeatureGates::parse(&args.feature_gates.join(",")).map_err(|errors| Failure::of(&gates(&errors)))?;
     let loader = Loader::new(lookup).gates(gates);
     loader
         .check_file(&args.file)

@@ -45,7 +45,7 @@ flags! {
         FILE settings "File with Supercargo's own settings: SupercargoConfiguration v1alpha1";
         FILE write_config_to "Write the effective configuration to this file and end";
         URL master "Address of the API server, in place of the kubeconfig's";
-        GATES feature_gates "Feature gates, as Name=true,Other=false";
+        list feature_gates "Feature gates, as Name=true,Other=false; may be repeated";
         VERSION emulated_version "Version to emulate; this scheduler behaves as 1.36";
         bool emulation_forward_compatible "Accepted for compatibility";
         DURATION pod_max_in_unschedulable_pods_duration "Time after which an unschedulable pod is tried again (deprecated) [default: 5m]";

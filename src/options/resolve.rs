@@ -64,7 +64,7 @@ fn feature_gates(flags: &GeneralFlags, reader: &mut Reader) -> FeatureGates {
         "--emulation-forward-compatible",
         flags.emulation_forward_compatible.as_ref(),
     );
-    match FeatureGates::parse(flags.feature_gates.as_deref().unwrap_or("")) {
+    match FeatureGates::parse(&flags.feature_gates.join(",")) {
         Ok(gates) => gates,
         Err(errors) => {
             reader.errors.extend(gates(&errors));

@@ -147,6 +147,8 @@ fn go_spellings_of_flags_are_taken() {
     );
     assert!(options.serving.unwrap().share_port);
     assert!(run("--leader-elect").configuration.leader_election.leader_elect);
+    let gates = run("--feature-gates=NodeDeclaredFeatures=false --feature-gates OpportunisticBatching=false").gates;
+    assert!(!gates.enabled("NodeDeclaredFeatures") && !gates.enabled("OpportunisticBatching"));
     assert_eq!(run("--secure-port=0").serving, None);
     assert_eq!(run("-v5 --vmodule=queue=6,cluster::watch=4").logging.modules.len(), 2);
     assert_eq!(run("--logging-format=json").logging.format, LogFormat::Json);
