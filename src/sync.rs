@@ -6,6 +6,8 @@
 //!
 //! Does not: add behaviour. Locks do not poison: a panic in a plugin is caught per cycle and must not stop others.
 
+#[cfg(test)]
+pub(crate) mod model;
 mod native;
 pub mod primitives;
 

@@ -292,3 +292,6 @@ impl<W: Word> fmt::Debug for ChangeLog<W> {
             .finish()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,4 +1,8 @@
-//! What the ledger does, by behaviour.
+//! What the ledger does, by behaviour; its children hold the heavier proofs.
+
+mod model;
+mod oracle;
+mod stress;
 
 use std::sync::Arc;
 
@@ -393,8 +397,8 @@ fn a_nomination_ends_when_its_pod_is_assumed_bound_or_deleted() {
             (Some(N1), 1)
         );
         match end {
-            0 => drop(reserve(&ledger, &pod, N2).unwrap()),
-            1 => drop(ledger.confirm(&pod, N2)),
+            0 => assert!(reserve(&ledger, &pod, N2).is_ok()),
+            1 => assert_eq!(ledger.confirm(&pod, N2), Confirmed::Added),
             _ => assert_eq!(ledger.remove(pod.uid), None),
         }
         assert_eq!(

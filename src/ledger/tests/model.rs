@@ -1,0 +1,446 @@
+//! The races, under a checker that chooses the schedule: the code that ships, on the checker's locks.
+//!
+//! Each model that must hold has a neighbour that is wrong on purpose and must be found out, so that a model that
+//! checks nothing cannot pass. `SUPERCARGO_SCHEDULES=20000 cargo test -p supercargo --lib model` looks longer. A failing schedule is printed by the checker and can be replayed with
+//! `shuttle::replay`.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+
+use shuttle::thread;
+
+use super::stress::assert_books_agree;
+use super::*;
+use crate::cluster::{ChangeLog, Cursor, Replay};
+use crate::sync::model::{Modelled, Unlocked};
+
+/// Schedules tried of each model, unless `SUPERCARGO_SCHEDULES` asks for more: half with random steps, half with few
+/// and well-placed preemptions.
+const SCHEDULES: usize = 300;
+
+/// Node indices of the models are below this.
+const NODES: u32 = 3;
+
+fn explore(model: fn()) {
+    let asked = std::env::var("SUPERCARGO_SCHEDULES")
+        .ok()
+        .and_then(|count| count.parse().ok());
+    let schedules: usize = asked.unwrap_or(SCHEDULES);
+    shuttle::check_random(model, schedules / 2);
+    shuttle::check_pct(model, schedules / 2, 3);
+}
+
+fn is_found_out(model: fn()) -> bool {
+    catch_unwind(AssertUnwindSafe(|| explore(model))).is_err()
+}
+
+/// A sink that checks, under the entry's lock, that the pods of class 7 are never counted in neither place once they
+/// are counted, nor in more than two.
+#[derive(Default)]
+struct Watching(Mutex<i32>);
+
+impl ChangeSink for Watching {
+    fn append(&self, change: Change) -> u64 {
+        let step = match change.kind {
+            ChangeKind::PodAdded => 1,
+            ChangeKind::PodRemoved => -1,
+            _ => 0,
+        };
+        if change.class == Some(ClassId(7)) {
+            let mut count = self.0.lock();
+            *count += step;
+            assert!((1..=2).contains(&*count), "a pod in {} places", *count);
+        }
+        0
+    }
+}
+
+fn shared(milli_cpu: i64) -> Arc<Ledger<Modelled>> {
+    let ledger = Arc::new(Ledger::with_primitives(Arc::new(Watching::default())));
+    ledger.upsert_node(N1, FIRST, capacity(milli_cpu, 10));
+    ledger.upsert_node(N2, FIRST, capacity(milli_cpu, 10));
+    ledger
+}
+
+type Reserved = Result<u64, ReserveError>;
+
+fn reserve(ledger: &Ledger<Modelled>, pod: &Arc<Charge>, node: NodeIdx) -> Reserved {
+    ledger.reserve(pod, &checks(pod), node, FIRST)
+}
+
+fn spawn<R: Send + 'static>(
+    ledger: &Arc<Ledger<Modelled>>,
+    call: impl FnOnce(&Ledger<Modelled>) -> R + Send + 'static,
+) -> thread::JoinHandle<R> {
+    let ledger = Arc::clone(ledger);
+    thread::spawn(move || call(&ledger))
+}
+
+fn total_cpu(ledger: &Ledger<Modelled>) -> i64 {
+    [N1, N2]
+        .into_iter()
+        .filter_map(|node| ledger.read(node))
+        .map(|usage| usage.requested.milli_cpu)
+        .sum()
+}
+
+#[test]
+fn model_of_two_reserves_for_one_room_one_wins() {
+    explore(|| {
+        let ledger = shared(1000);
+        let workers = [1, 2, 3].map(|uid| spawn(&ledger, move |ledger| reserve(ledger, &charge(uid, 600), N1).is_ok()));
+        let won = workers.map(|worker| worker.join().unwrap());
+        assert_eq!(won.iter().filter(|won| **won).count(), 1);
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
+#[test]
+fn model_finds_a_reserve_that_checks_and_charges_in_two_steps() {
+    assert!(is_found_out(|| {
+        let ledger = shared(1000);
+        let workers = [1, 2].map(|uid| {
+            spawn(&ledger, move |ledger| {
+                if ledger.read(N1).unwrap().requested.milli_cpu + 600 <= 1000 {
+                    ledger.confirm(&charge(uid, 600), N1);
+                }
+            })
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert!(total_cpu(&ledger) <= 1000);
+    }));
+}
+
+#[test]
+fn model_one_pod_reserved_by_two_workers_is_promised_once() {
+    explore(|| {
+        let ledger = shared(1000);
+        let workers = [N1, N2].map(|node| spawn(&ledger, move |ledger| reserve(ledger, &charge(1, 600), node)));
+        let results = workers.map(|worker| worker.join().unwrap());
+        assert_eq!(results.iter().filter(|result| result.is_ok()).count(), 1);
+        assert_eq!(total_cpu(&ledger), 600);
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
+#[test]
+fn model_a_delete_during_a_reserve_leaves_nothing() {
+    explore(|| {
+        let ledger = shared(1000);
+        let worker = spawn(&ledger, |ledger| reserve(ledger, &charge(1, 600), N1));
+        let removed = ledger.remove(PodUid(1));
+        let reserved = worker.join().unwrap();
+        assert_books_agree(&ledger, NODES);
+        match (reserved, removed) {
+            // It came before there was anything to remove; the bind will be answered with 404.
+            (Ok(_), None) => assert_eq!(total_cpu(&ledger), 600),
+            (Ok(_) | Err(ReserveError::Overtaken), Some(N1)) => assert_eq!(total_cpu(&ledger), 0),
+            other => panic!("{other:?}"),
+        }
+        ledger.remove(PodUid(1));
+        assert_eq!((total_cpu(&ledger), ledger.assumed_count()), (0, 0));
+    });
+}
+
+#[test]
+fn model_a_bind_by_others_during_a_reserve_wins() {
+    explore(|| {
+        let ledger = shared(1000);
+        let worker = spawn(&ledger, |ledger| reserve(ledger, &charge(1, 600), N1));
+        let watch = spawn(&ledger, |ledger| ledger.confirm(&charge(1, 600), N2));
+        let failing = spawn(&ledger, |ledger| ledger.unreserve(PodUid(1)));
+        worker.join().unwrap().ok();
+        watch.join().unwrap();
+        failing.join().unwrap();
+        let promise = ledger.promise(PodUid(1)).unwrap();
+        assert_eq!((promise.node, promise.state), (N2, PromiseState::Bound));
+        assert_eq!((total_cpu(&ledger), ledger.assumed_count()), (600, 0));
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
+#[test]
+fn model_a_confirmation_beats_the_failure_path() {
+    explore(|| {
+        let ledger = shared(1000);
+        reserve(&ledger, &charge(1, 600), N1).unwrap();
+        let failing = spawn(&ledger, |ledger| ledger.unreserve(PodUid(1)));
+        let confirmed = ledger.confirm(&charge(1, 600), N1);
+        let undone = failing.join().unwrap();
+        let expected = if undone {
+            [Confirmed::Added, Confirmed::Deferred].contains(&confirmed)
+        } else {
+            confirmed == Confirmed::Flipped
+        };
+        assert!(expected, "{confirmed:?} although unreserved: {undone}");
+        assert_eq!(ledger.promise(PodUid(1)).unwrap().state, PromiseState::Bound);
+        assert_eq!(total_cpu(&ledger), 600);
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
+#[test]
+fn model_a_moving_pod_is_always_counted_somewhere() {
+    explore(|| {
+        let ledger = shared(1000);
+        let pod = with(&charge(1, 600), |pod| pod.class = ClassId(7));
+        reserve(&ledger, &pod, N1).unwrap();
+        let movers = [N2, N1].map(|node| {
+            let pod = Arc::clone(&pod);
+            spawn(&ledger, move |ledger| ledger.confirm(&pod, node))
+        });
+        let late = spawn(&ledger, |ledger| reserve(ledger, &charge(1, 600), N2));
+        for mover in movers {
+            mover.join().unwrap();
+        }
+        assert_eq!(late.join().unwrap(), Err(ReserveError::AlreadyPromised));
+        assert_eq!(total_cpu(&ledger), 600);
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
+#[test]
+fn model_finds_a_move_that_removes_first() {
+    assert!(is_found_out(|| {
+        let ledger = shared(1000);
+        let pod = with(&charge(1, 600), |pod| pod.class = ClassId(7));
+        ledger.confirm(&pod, N1);
+        ledger.remove(pod.uid);
+        ledger.confirm(&pod, N2);
+    }));
+}
+
+#[test]
+fn model_all_calls_about_one_pod_at_once_leave_books_that_agree() {
+    explore(|| {
+        let ledger = shared(1000);
+        let worker = spawn(&ledger, |ledger| {
+            if reserve(ledger, &charge(1, 600), N1).is_ok() {
+                ledger.unreserve(PodUid(1));
+            }
+            reserve(ledger, &charge(1, 600), N2).ok();
+        });
+        let watch = spawn(&ledger, |ledger| {
+            ledger.confirm(&charge(1, 600), N2);
+            ledger.confirm(&charge(1, 700), N1);
+            ledger.remove(PodUid(1));
+        });
+        let other = spawn(&ledger, |ledger| reserve(ledger, &charge(2, 500), N2).is_ok());
+        worker.join().unwrap();
+        watch.join().unwrap();
+        other.join().unwrap();
+        assert_books_agree(&ledger, NODES);
+        ledger.unreserve(PodUid(1));
+        ledger.remove(PodUid(2));
+        assert_eq!(
+            (total_cpu(&ledger), ledger.counts().pods, ledger.assumed_count()),
+            (0, 0, 0)
+        );
+    });
+}
+
+#[test]
+fn model_a_node_that_goes_during_a_reserve_takes_no_pod_after() {
+    explore(|| {
+        let ledger = shared(1000);
+        let version = ledger.read(N1).unwrap().version;
+        let worker = spawn(&ledger, |ledger| reserve(ledger, &charge(1, 600), N1));
+        ledger.remove_node(N1, FIRST);
+        let reserved = worker.join().unwrap();
+        match reserved {
+            Ok(_) => assert!(ledger.read(N1).is_some_and(|ghost| !ghost.live && ghost.pods == 1)),
+            Err(error) => assert_eq!(error, ReserveError::NodeGone),
+        }
+        assert_eq!(ledger.unreserve(PodUid(1)), reserved.is_ok());
+        assert_eq!(ledger.read(N1), None);
+        ledger.upsert_node(N1, Incarnation(2), capacity(1000, 10));
+        assert!(ledger.read(N1).unwrap().version > version + 1);
+    });
+}
+
+#[test]
+fn model_nominations_and_their_index_agree_whatever_ends_them() {
+    explore(|| {
+        let ledger = shared(1000);
+        let worker = spawn(&ledger, |ledger| {
+            ledger.nominate(&charge(1, 100), N1, &[], None).ok();
+            ledger.nominate(&charge(1, 100), N2, &[], None).ok();
+        });
+        let watch = spawn(&ledger, |ledger| ledger.confirm(&charge(1, 100), N2));
+        let cleaner = spawn(&ledger, |ledger| ledger.clear_nomination(PodUid(1)));
+        ledger.remove_node(N1, FIRST);
+        worker.join().unwrap();
+        watch.join().unwrap();
+        cleaner.join().unwrap();
+        assert_books_agree(&ledger, NODES);
+        assert_eq!((ledger.nominated_node(PodUid(1)), ledger.counts().nominated), (None, 0));
+    });
+}
+
+/// How the commit protocol may be broken.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fault {
+    None,
+    /// A reader does not look whether its evaluation is of the epoch that it commits in.
+    OldEpoch,
+    /// A writer decides by a view that it has not brought up to date.
+    OldView,
+    /// The epoch moves only after the pod with the new rule has looked around.
+    LooseEpoch,
+}
+
+const PLAIN: ClassId = ClassId(1);
+const ALONE: ClassId = ClassId(2);
+
+/// Two nodes of one zone, in which no pod of class `ALONE` may be with one of class `PLAIN`.
+struct Zone<P: Primitives> {
+    ledger: Ledger<P>,
+    log: Arc<ChangeLog<P::Word>>,
+    commit: CommitLock<P>,
+    fault: Fault,
+}
+
+/// A worker's view: how many pods of each class are in the zone.
+#[derive(Default)]
+struct View {
+    cursor: Cursor,
+    counts: [i32; 3],
+}
+
+impl<P: Primitives> Zone<P> {
+    fn new(fault: Fault) -> Arc<Self> {
+        let log = Arc::new(ChangeLog::with_capacity(16));
+        let ledger = Ledger::with_primitives(Arc::<ChangeLog<P::Word>>::clone(&log));
+        ledger.upsert_node(N1, FIRST, capacity(1000, 10));
+        ledger.upsert_node(N2, FIRST, capacity(1000, 10));
+        Arc::new(Self {
+            ledger,
+            log,
+            commit: CommitLock::with_primitives(),
+            fault,
+        })
+    }
+
+    fn replay(&self, view: &mut View) {
+        let replay = self.log.replay_to_end(&mut view.cursor, |_, change| {
+            let step = match change.kind {
+                ChangeKind::PodAdded => 1,
+                ChangeKind::PodRemoved => -1,
+                _ => 0,
+            };
+            if let Some(class) = change.class {
+                view.counts[class.0 as usize] += step;
+            }
+        });
+        assert_ne!(replay, Replay::FellBehind);
+    }
+
+    fn reserve(&self, pod: &Arc<Charge>, node: NodeIdx) {
+        self.ledger.reserve(pod, &checks(pod), node, FIRST).unwrap();
+    }
+
+    /// A pod of class `PLAIN`: free to commit as a reader as long as no rule is about it.
+    fn place_plain(&self, uid: u128, node: NodeIdx) {
+        let pod = with(&charge(uid, 100), |pod| pod.class = PLAIN);
+        let mut view = View::default();
+        let epoch = self.commit.epoch();
+        self.replay(&mut view);
+        let is_ruled = epoch > 0;
+        if !is_ruled {
+            let guard = self.commit.read();
+            if guard.epoch() == epoch || self.fault == Fault::OldEpoch {
+                return self.reserve(&pod, node);
+            }
+        }
+        self.commit_as_writer(&mut view, &pod, node, ALONE);
+    }
+
+    /// The first pod of class `ALONE`: its rule is made known before it may be popped.
+    fn place_alone(&self, uid: u128, node: NodeIdx) {
+        let pod = with(&charge(uid, 100), |pod| pod.class = ALONE);
+        if self.fault == Fault::LooseEpoch {
+            let mut view = View::default();
+            let guard = self.commit.write();
+            self.replay(&mut view);
+            drop(guard);
+            self.commit.write().advance_epoch();
+            if view.counts[PLAIN.0 as usize] == 0 {
+                self.reserve(&pod, node);
+            }
+            return;
+        }
+        self.commit.write().advance_epoch();
+        let mut view = View::default();
+        self.replay(&mut view);
+        self.commit_as_writer(&mut view, &pod, node, PLAIN);
+    }
+
+    fn commit_as_writer(&self, view: &mut View, pod: &Arc<Charge>, node: NodeIdx, enemy: ClassId) {
+        let _guard = self.commit.write();
+        if self.fault != Fault::OldView {
+            self.replay(view);
+        }
+        if view.counts[enemy.0 as usize] == 0 {
+            self.reserve(pod, node);
+        }
+    }
+}
+
+fn two_plain_and_one_alone<P: Primitives>(fault: Fault) {
+    let zone = Zone::<P>::new(fault);
+    let plain = [(1, N1), (2, N2)].map(|(uid, node)| {
+        let zone = Arc::clone(&zone);
+        thread::spawn(move || zone.place_plain(uid, node))
+    });
+    let alone = {
+        let zone = Arc::clone(&zone);
+        thread::spawn(move || zone.place_alone(3, N2))
+    };
+    for worker in plain {
+        worker.join().unwrap();
+    }
+    alone.join().unwrap();
+    let mut view = View::default();
+    zone.replay(&mut view);
+    let [_, plain, alone] = view.counts;
+    assert!(
+        plain == 0 || alone == 0,
+        "{plain} plain pods with one that must be alone"
+    );
+    assert!(plain + alone > 0, "nobody was placed");
+    let counted = [N1, N2]
+        .map(|node| zone.ledger.charges(node).len())
+        .iter()
+        .sum::<usize>();
+    assert_eq!(
+        i32::try_from(counted).unwrap(),
+        plain + alone,
+        "the log does not tell what the ledger holds"
+    );
+}
+
+#[test]
+fn model_no_plain_pod_slips_past_a_new_anti_affinity() {
+    explore(|| two_plain_and_one_alone::<Modelled>(Fault::None));
+}
+
+#[test]
+fn model_finds_a_commit_on_an_old_epoch() {
+    assert!(is_found_out(|| two_plain_and_one_alone::<Modelled>(Fault::OldEpoch)));
+}
+
+#[test]
+fn model_finds_a_commit_on_an_old_view() {
+    assert!(is_found_out(|| two_plain_and_one_alone::<Modelled>(Fault::OldView)));
+}
+
+#[test]
+fn model_finds_an_epoch_that_moves_after_the_decision() {
+    assert!(is_found_out(|| two_plain_and_one_alone::<Modelled>(Fault::LooseEpoch)));
+}
+
+#[test]
+fn model_finds_a_commit_lock_that_locks_nobody_out() {
+    assert!(is_found_out(|| two_plain_and_one_alone::<Unlocked>(Fault::None)));
+}
