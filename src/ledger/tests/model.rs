@@ -1,8 +1,10 @@
 //! The races, under a checker that chooses the schedule: the code that ships, on the checker's locks.
 //!
 //! Each model that must hold has a neighbour that is wrong on purpose and must be found out, so that a model that
-//! checks nothing cannot pass. `SUPERCARGO_SCHEDULES=20000 cargo test -p supercargo --lib model` looks longer. A failing schedule is printed by the checker and can be replayed with
-//! `shuttle::replay`.
+//! checks nothing cannot pass. A failing schedule is printed by the checker and can be replayed with `shuttle::replay`.
+//!
+//! `cargo test -p supercargo --lib model` runs these and the change log's; `SUPERCARGO_SCHEDULES=20000` before it looks
+//! longer.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
