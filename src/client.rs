@@ -13,9 +13,10 @@
 //!
 //! Threads: everything here is `Send + Sync`; a `kube::Client` is cloned per task.
 //!
-//! Children: `source` (kubeconfig, in-cluster, `--master`), `files` (what changes on disk), `transport` (the pools),
-//! `limiter` (the optional token bucket).
+//! Children: `source` (kubeconfig, in-cluster, `--master`), `files` (what changes on disk), `transport` (what stands under
+//! a client), `connections` (the pools), `limiter` (the optional token bucket).
 
+mod connections;
 pub(crate) mod files;
 mod limiter;
 mod source;
@@ -134,13 +135,13 @@ impl ClientSet {
             .clamp(1, MAX_BIND_CONNECTIONS);
         let wiring = |connections: usize| transport::Wiring {
             connections,
-            http: transport::HttpVersions::All,
+            http: connections::HttpVersions::All,
             limiter: limiter.clone(),
             metrics: metrics.map(Arc::clone),
             file_check: files::CHECK_INTERVAL,
         };
         let lease_wiring = transport::Wiring {
-            http: transport::HttpVersions::Http1,
+            http: connections::HttpVersions::Http1,
             limiter: None,
             ..wiring(1)
         };
@@ -163,12 +164,25 @@ impl ClientSet {
             &target,
             &transport::Wiring {
                 connections: 1,
-                http: transport::HttpVersions::All,
+                http: connections::HttpVersions::All,
                 limiter: None,
                 metrics: metrics.map(Arc::clone),
                 file_check: files::CHECK_INTERVAL,
             },
         )
+    }
+
+    /// A client that looks at its credential files at each call.
+    #[cfg(test)]
+    pub(crate) fn eager(source: &Source, connections: usize) -> Result<Client, ClientError> {
+        let wiring = transport::Wiring {
+            connections,
+            http: connections::HttpVersions::All,
+            limiter: None,
+            metrics: None,
+            file_check: std::time::Duration::ZERO,
+        };
+        transport::client(&source.load()?, &wiring)
     }
 
     /// `host:port` of the API server.

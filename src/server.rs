@@ -52,9 +52,8 @@ pub struct ServingOptions {
     pub tls: TlsOptions,
     /// HTTP/2, or why not.
     pub http2: Http2,
-    /// `--permit-address-sharing`: `SO_REUSEADDR`.
-    pub share_address: bool,
-    /// `--permit-port-sharing`: `SO_REUSEPORT`.
+    /// `--permit-port-sharing`: `SO_REUSEPORT`. (`SO_REUSEADDR`, which `--permit-address-sharing` asks for, is always
+    /// set, as by Go's listeners.)
     pub share_port: bool,
 }
 
@@ -81,7 +80,6 @@ impl ServingOptions {
             sni: Vec::new(),
             tls: TlsOptions::default(),
             http2: Http2::Enabled { max_streams: 0 },
-            share_address: false,
             share_port: false,
         }
     }

@@ -7,7 +7,8 @@
 //! Does not: decide anything, read a clock, or hold a lock while something is recorded. Scrapes read the cells without
 //! stopping the writers, so a scrape may see a histogram whose sum is one observation ahead of its buckets.
 //!
-//! Cost a pod: about 15 recorder calls of 5 to 10 ns each; tracing costs nothing while it is off.
+//! Cost a pod: about 15 recorder calls of some 25 ns each (a counter and a histogram together took 50 ns on one core of a
+//! busy two-core AMD EPYC); tracing costs one load while it is off.
 //!
 //! Children in reading order: `labels` (the enumerations behind label values), `cells` (sharded counters and
 //! histograms), `names` (growing sets of label values), `metrics` (the recorders), `encode` (the text page), `process`

@@ -54,15 +54,7 @@ async fn a_token_file_is_trimmed_and_read_again_when_it_changes() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("token"), "first\n").unwrap();
     let path = write_kubeconfig(folder.path(), &format!("http://{address}"), "{tokenFile: token}");
-    let target = Source::from_flags(path.to_str(), None).load().unwrap();
-    let wiring = transport::Wiring {
-        connections: 1,
-        http: transport::HttpVersions::All,
-        limiter: None,
-        metrics: None,
-        file_check: std::time::Duration::ZERO,
-    };
-    let client = transport::client(&target, &wiring).unwrap();
+    let client = ClientSet::eager(&Source::from_flags(path.to_str(), None), 1).unwrap();
     let api: Api<Namespace> = Api::all(client);
     api.get("n").await.unwrap();
     std::fs::write(folder.path().join("token"), "second").unwrap();

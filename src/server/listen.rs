@@ -7,7 +7,7 @@
 use std::net::SocketAddr;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use axum::Router;
@@ -59,6 +59,8 @@ pub(super) struct Listener {
     address: SocketAddr,
     config: Arc<ServerConfig>,
     http2: Http2,
+    /// Connections so far.
+    accepted: Arc<AtomicUsize>,
 }
 
 impl Listener {
@@ -85,7 +87,14 @@ impl Listener {
             address,
             config: Arc::new(config),
             http2: options.http2,
+            accepted: Arc::default(),
         })
+    }
+
+    /// Counts connections, for tests.
+    #[cfg(test)]
+    pub(super) fn accepted(&self) -> Arc<AtomicUsize> {
+        Arc::clone(&self.accepted)
     }
 
     pub(super) fn local_addr(&self) -> SocketAddr {
@@ -115,6 +124,7 @@ impl Listener {
             };
             match accepted {
                 Ok((stream, _peer)) => {
+                    self.accepted.fetch_add(1, Ordering::Relaxed);
                     let connection = Arc::clone(&connection);
                     let watcher = graceful.watcher();
                     let cancel = cancel.clone();

@@ -30,7 +30,7 @@ pub(super) fn subject(certificate: &[u8]) -> Option<Subject> {
     }
     // Serial number, signature algorithm, issuer, validity.
     for _ in 0..4 {
-        (_, _, fields) = any(fields)?;
+        (_, _, fields) = first(fields)?;
     }
     let (mut names, _) = element(fields, SEQUENCE)?;
     let mut subject = Subject::default();
@@ -41,7 +41,7 @@ pub(super) fn subject(certificate: &[u8]) -> Option<Subject> {
             let (pair, rest) = element(set, SEQUENCE)?;
             set = rest;
             let (kind, value) = element(pair, OBJECT_IDENTIFIER)?;
-            let (tag, text, _) = any(value)?;
+            let (tag, text, _) = first(value)?;
             match kind {
                 COMMON_NAME => subject.common_name = string(tag, text)?,
                 ORGANIZATION => subject.organizations.push(string(tag, text)?),
@@ -59,12 +59,12 @@ fn string(tag: u8, bytes: &[u8]) -> Option<String> {
 
 /// The content of an element with this tag, and what follows it.
 fn element(input: &[u8], tag: u8) -> Option<(&[u8], &[u8])> {
-    let (found, content, rest) = any(input)?;
+    let (found, content, rest) = first(input)?;
     (found == tag).then_some((content, rest))
 }
 
 /// The tag and content of the first element, and what follows it.
-fn any(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
+fn first(input: &[u8]) -> Option<(u8, &[u8], &[u8])> {
     let (&tag, input) = input.split_first()?;
     let (&first, mut input) = input.split_first()?;
     let mut length = usize::from(first);

@@ -94,6 +94,22 @@ pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
 }
 
 impl TelemetryGuard {
+    /// Controls of a subscriber that is in use on this thread alone, for as long as the second value lives.
+    #[cfg(test)]
+    pub(crate) fn of_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
+        let (filter, handle) = reload::Layer::new(filter_for(0));
+        let lines = tracing_subscriber::fmt::layer().with_test_writer().with_filter(filter);
+        let in_use = tracing_subscriber::registry().with(lines).set_default();
+        (
+            Self {
+                filter: handle,
+                verbosity: AtomicU32::new(0),
+                provider: None,
+            },
+            in_use,
+        )
+    }
+
     /// The present verbosity.
     #[must_use]
     pub fn verbosity(&self) -> u32 {
@@ -146,6 +162,18 @@ fn filter_for(verbosity: u32, modules: &[(String, u32)]) -> EnvFilter {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn verbosity_changes_while_lines_are_written() {
+        let (guard, _in_use) = TelemetryGuard::of_this_thread();
+        assert!(!tracing::enabled!(target: "supercargo::cycle", tracing::Level::DEBUG));
+        guard.set_verbosity(4);
+        assert_eq!(guard.verbosity(), 4);
+        assert!(tracing::enabled!(target: "supercargo::cycle", tracing::Level::DEBUG));
+        assert!(!tracing::enabled!(target: "hyper", tracing::Level::DEBUG));
+        guard.set_verbosity(0);
+        assert!(!tracing::enabled!(target: "supercargo::cycle", tracing::Level::DEBUG));
+    }
 
     #[test]
     fn verbosity_opens_our_own_messages_first() {

@@ -80,6 +80,33 @@ async fn pages_answer_over_http2_and_http1_with_a_certificate_of_our_own() {
 }
 
 #[tokio::test]
+async fn log_verbosity_is_changed_by_put_alone() {
+    let (guard, _in_use) = crate::telemetry::TelemetryGuard::of_this_thread();
+    let guard = Arc::new(guard);
+    let content = Content {
+        logging: Some(Arc::clone(&guard)),
+        ..content()
+    };
+    let server = Server::bind(&options(), &AuthenticationOptions::default(), &open(), content)
+        .await
+        .unwrap();
+    let (address, cancel) = (server.local_addr(), CancellationToken::new());
+    let task = tokio::spawn(server.run(cancel.clone()));
+    let caller = Caller::default();
+    let answer = caller.send(address, "PUT", "/debug/flags/v", "5\n").await;
+    assert_eq!(
+        (answer.code, answer.text.as_str()),
+        (200, "successfully set klog.logging.verbosity to 5")
+    );
+    assert_eq!(guard.verbosity(), 5);
+    assert_eq!(caller.send(address, "PUT", "/debug/flags/v", "many").await.code, 400);
+    assert_eq!(caller.get(address, "/debug/flags/v").await.code, 406);
+    assert_eq!(guard.verbosity(), 5);
+    cancel.cancel();
+    task.await.unwrap();
+}
+
+#[tokio::test]
 async fn http2_can_be_turned_off() {
     let options = ServingOptions {
         http2: Http2::Disabled,

@@ -146,6 +146,7 @@ pub(super) fn content() -> Content {
 pub(super) struct Running {
     pub(super) address: SocketAddr,
     pub(super) cancel: CancellationToken,
+    pub(super) accepted: Arc<std::sync::atomic::AtomicUsize>,
     pub(super) task: JoinHandle<()>,
 }
 
@@ -173,6 +174,7 @@ pub(super) async fn run(
     let cancel = CancellationToken::new();
     Running {
         address: server.local_addr(),
+        accepted: server.listener.accepted(),
         task: tokio::spawn(server.run(cancel.clone())),
         cancel,
     }
