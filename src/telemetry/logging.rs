@@ -97,13 +97,14 @@ impl TelemetryGuard {
     /// Controls of a subscriber that is in use on this thread alone, for as long as the second value lives.
     #[cfg(test)]
     pub(crate) fn of_this_thread() -> (Self, tracing::subscriber::DefaultGuard) {
-        let (filter, handle) = reload::Layer::new(filter_for(0));
+        let (filter, handle) = reload::Layer::new(filter_for(0, &[]));
         let lines = tracing_subscriber::fmt::layer().with_test_writer().with_filter(filter);
         let in_use = tracing_subscriber::registry().with(lines).set_default();
         (
             Self {
                 filter: handle,
                 verbosity: AtomicU32::new(0),
+                modules: Vec::new(),
                 provider: None,
             },
             in_use,
