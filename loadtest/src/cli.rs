@@ -1,4 +1,4 @@
-//! The command line: `cluster`, `run`, `compare`.
+//! The command line: `cluster`, `run`, `compare`, `parity`.
 //!
 //! Logs and summaries go to standard error; with `--json` the last line of standard output is one JSON object.
 //!
@@ -18,6 +18,7 @@ use crate::compare::{ROUNDS, compare};
 use crate::controlplane::build::{Component, cached_path, ensure};
 use crate::controlplane::{Options, state};
 use crate::measure::{RunSpec, SchedulerKind, run};
+use crate::parity::{self, ParityArgs};
 use crate::populate::Pace;
 use crate::schedulers::SupercargoLaunch;
 use crate::target::TargetKind;
@@ -42,6 +43,8 @@ enum Command {
     Run(RunArgs),
     /// Supercargo, kube-scheduler and a bare client in turn; medians and ratios.
     Compare(CompareArgs),
+    /// Recorded decisions of kube-scheduler against ours.
+    Parity(ParityArgs),
 }
 
 #[derive(Debug, Subcommand)]
@@ -234,6 +237,7 @@ async fn dispatch(command: Command) -> Result<ExitCode> {
             emit(&report, &report.summary(), &args.common.output)?;
             Ok(ExitCode::SUCCESS)
         }
+        Command::Parity(args) => parity::run(&args),
     }
 }
 

@@ -16,6 +16,7 @@
 //! | [`bare`] | bindings as fast as the server takes them |
 //! | [`endstate`] | lost pods and overcommitted nodes, from the API server's own state |
 //! | [`measure`], [`compare`], [`report`] | one run; three in turn; figures |
+//! | [`parity`] | recorded decisions of kube-scheduler against ours |
 //! | [`cli`] | the command line |
 //!
 //! Does not: decide anything about scheduling.
@@ -28,6 +29,7 @@ pub mod controlplane;
 pub mod endstate;
 pub mod events;
 pub mod measure;
+pub mod parity;
 pub mod podwatch;
 pub mod populate;
 pub mod process;

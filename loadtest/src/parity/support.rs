@@ -1,0 +1,101 @@
+//! What this release cannot replay, and why. The list only shrinks.
+
+use serde_json::Value;
+use supercargo::framework::Profile;
+use supercargo::ids::Symbol;
+
+use super::record::Record;
+
+/// A plugin that the case needs and this release does not have.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum NotSupported {
+    /// Claims, disks and their limits.
+    Volumes,
+    /// Spreading over topology domains.
+    PodTopologySpread,
+    /// Affinity and anti-affinity between pods.
+    InterPodAffinity,
+}
+
+impl NotSupported {
+    /// For people.
+    #[must_use]
+    pub const fn reason(self) -> &'static str {
+        match self {
+            Self::Volumes => "volumes",
+            Self::PodTopologySpread => "topology spread",
+            Self::InterPodAffinity => "pod affinity",
+        }
+    }
+}
+
+const VOLUME_PLUGINS: [&str; 4] = ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
+
+/// Volume sources that a volume plugin looks at.
+const ATTACHED: [&str; 11] = [
+    "persistentVolumeClaim",
+    "ephemeral",
+    "gcePersistentDisk",
+    "awsElasticBlockStore",
+    "rbd",
+    "iscsi",
+    "azureDisk",
+    "azureFile",
+    "cinder",
+    "vsphereVolume",
+    "portworxVolume",
+];
+
+/// Objects from which default spread constraints get their selector.
+const OWNERS: [&str; 4] = ["services", "replicationControllers", "replicasets", "statefulSets"];
+
+/// The first plugin that the case needs and that is missing, if there is one. `profiles` are those of its pods.
+pub(super) fn missing(record: &Record, profiles: &[&Profile]) -> Option<NotSupported> {
+    let enables = |name: &str| {
+        let name = Symbol::new(name);
+        profiles.iter().any(|profile| profile.plugin_names().contains(&name))
+    };
+    let pending: Vec<Value> = record.pending().filter_map(parse).collect();
+    let placed: Vec<Value> = record.collection("pods").iter().filter_map(|raw| parse(raw)).collect();
+    if VOLUME_PLUGINS.into_iter().any(enables) && pending.iter().any(attaches) {
+        return Some(NotSupported::Volumes);
+    }
+    if enables("PodTopologySpread") && (pending.iter().any(spreads) || has_default_spread(record)) {
+        return Some(NotSupported::PodTopologySpread);
+    }
+    if enables("InterPodAffinity") && pending.iter().chain(&placed).any(has_pod_affinity) {
+        return Some(NotSupported::InterPodAffinity);
+    }
+    None
+}
+
+fn parse(raw: &serde_json::value::RawValue) -> Option<Value> {
+    serde_json::from_str(raw.get()).ok()
+}
+
+fn attaches(pod: &Value) -> bool {
+    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
+    let volumes = volumes.map(Vec::as_slice).unwrap_or_default();
+    volumes
+        .iter()
+        .any(|volume| ATTACHED.into_iter().any(|source| !volume[source].is_null()))
+}
+
+fn spreads(pod: &Value) -> bool {
+    let constraints = pod.pointer("/spec/topologySpreadConstraints").and_then(Value::as_array);
+    constraints.is_some_and(|list| !list.is_empty())
+}
+
+/// Default constraints act on pods that something selects.
+fn has_default_spread(record: &Record) -> bool {
+    OWNERS.into_iter().any(|owner| !record.collection(owner).is_empty())
+}
+
+fn has_pod_affinity(pod: &Value) -> bool {
+    let terms = |side: &Value| {
+        let lists = side.as_object().into_iter().flat_map(serde_json::Map::values);
+        lists.filter_map(Value::as_array).any(|list| !list.is_empty())
+    };
+    let affinity = &pod["spec"]["affinity"];
+    terms(&affinity["podAffinity"]) || terms(&affinity["podAntiAffinity"])
+}
