@@ -404,13 +404,18 @@ impl Profiles {
     pub fn build(config: &Configuration, registry: &Registry, handle: &Arc<Handle>) -> Result<Self, ProfileError> {
         let profiles = config.profiles.iter().enumerate();
         let built = profiles.map(|(index, profile)| Profile::build(profile, index, registry, handle).map(Arc::new));
-        let list = built.collect::<Result<Vec<_>, _>>()?;
+        Ok(Self::new(built.collect::<Result<Vec<_>, _>>()?))
+    }
+
+    /// Profiles that are built already, each at its own index.
+    #[must_use]
+    pub fn new(list: Vec<Arc<Profile>>) -> Self {
         let by_name = list
             .iter()
             .enumerate()
             .map(|(index, profile)| (profile.name, index))
             .collect();
-        Ok(Self { list, by_name })
+        Self { list, by_name }
     }
 
     /// The profile of a `schedulerName`.

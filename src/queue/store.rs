@@ -323,10 +323,6 @@ impl Store {
         Some(queued)
     }
 
-    /// Whether a pod can be given out now.
-    pub(super) fn has_ready(&self) -> bool {
-        self.active.len() + self.backoff.len() > 0
-    }
 
     /// The pods whose backoff may be over, by their expiry: those before `until`.
     pub(super) fn expired_before(&self, until: Nanos) -> Option<u32> {
