@@ -10,16 +10,15 @@ use std::sync::Arc;
 
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 use supercargo::clock::Clock;
-use supercargo::cluster::{ClusterView, Labels, NodeInfo, PodInfo, PodSpec};
+use supercargo::cluster::{ClusterView, NodeInfo, PodInfo};
 use supercargo::framework::{
     ActionType, Bind, BindOutcome, ClusterEvent, CycleState, EventHint, EventObject, EventResource, Filter, Handle,
     Plugin, Profile, Profiles, QueueSort, QueueingHint, Registry, SortKey, Status,
 };
-use supercargo::ids::{ClassId, PodUid, Symbol};
-use supercargo::ledger::{Charge, NonZero};
+use supercargo::ids::Symbol;
 use supercargo::queue::{Exit, QueueConfig, Rejectors, SchedulingQueue};
-use supercargo::resources::{HostPorts, Resources};
 use supercargo::telemetry::{Metrics, MetricsOptions};
+use supercargo::testing::pod;
 use supercargo_config::plugins::{EnabledPlugin, Plugins};
 
 const PODS: u32 = 50_000;
@@ -77,7 +76,9 @@ impl Bind for Sort {
 
 fn queue() -> SchedulingQueue {
     let mut registry = Registry::default();
-    registry.register("Sort", |_| Ok(Arc::new(Sort))).expect("the only plugin");
+    registry
+        .register("Sort", |_| Ok(Arc::new(Sort)))
+        .expect("the only plugin");
     let mut plugins = Plugins::new();
     plugins.multi_point.enabled.push(EnabledPlugin::new("Sort", 1));
     let config = supercargo_config::Profile {
@@ -97,48 +98,11 @@ fn queue() -> SchedulingQueue {
 }
 
 fn pods() -> Vec<Arc<PodInfo>> {
-    let specs: Vec<Arc<PodSpec>> = (0..50)
-        .map(|priority| {
-            Arc::new(PodSpec {
-                scheduler_name: Some("default-scheduler".into()),
-                priority,
-                ..Default::default()
-            })
-        })
-        .collect();
     (0..PODS)
         .map(|number| {
-            let uid = PodUid(u128::from(number) * 0x9e37_79b9_7f4a_7c15_f39c_c060_5ced_c835);
-            let class = ClassId(number % 50);
-            let charge = Charge {
-                uid,
-                class,
-                priority: 0,
-                request: Resources::default(),
-                non_zero: NonZero::default(),
-                ports: HostPorts::new(),
-            };
-            Arc::new(PodInfo {
-                uid,
-                uid_text: Box::default(),
-                namespace: "default".into(),
-                name: format!("pod-{number}").into(),
-                labels: Labels::default(),
-                spec: Arc::clone(&specs[class.0 as usize]),
-                class,
-                charge: Arc::new(charge),
-                bound_to: None,
-                nominated_node: None,
-                gates: Box::default(),
-                terminal: false,
-                terminating: false,
-                start_time_micros: None,
-                created_micros: None,
-                generation: 1,
-                condition: None,
-                preempted: false,
-                claim_statuses: 0,
-            })
+            pod(&format!("pod-{number}"))
+                .priority((number % 50).cast_signed())
+                .build()
         })
         .collect()
 }
@@ -178,7 +142,9 @@ fn events(criterion: &mut Criterion) {
     ];
     for (name, resource, action) in cases {
         let event = ClusterEvent::new(resource, action);
-        group.bench_function(name, |bencher| bencher.iter(|| queue.on_event(event, &EventObject::None, None)));
+        group.bench_function(name, |bencher| {
+            bencher.iter(|| queue.on_event(event, &EventObject::None, None))
+        });
     }
     group.finish();
 }

@@ -129,13 +129,17 @@ impl SchedulingQueue {
         true
     }
 
-    /// The pod's object changed; a pod that is not known enters. `old` is what it was as far as the caller knows.
+    /// The pod's object changed; a pod that is not known enters. `old` is what it was as far as the caller knows;
+    /// an object of the same version changes nothing.
     pub fn update(&self, old: Option<&Arc<PodInfo>>, new: &Arc<PodInfo>) {
         let mut inner = self.inner.lock();
         let Some(slot) = inner.store.find(new.uid) else {
             self.enter(&mut inner, new);
             return;
         };
+        if old.is_some_and(|old| !old.resource_version.is_empty() && old.resource_version == new.resource_version) {
+            return;
+        }
         let is_binding = matches!(inner.store.stage(slot), Some(Stage::Binding { .. }));
         self.update_known(&mut inner, old, new);
         // Pods of its priority and below were held off by the nomination as if the pod were there.

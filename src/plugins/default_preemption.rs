@@ -57,9 +57,12 @@ impl Plugin for DefaultPreemption {
 
     /// Rejects no pod by itself; its event only has gated pods looked at again.
     fn events(&self) -> Option<Vec<EventHint>> {
-        Some(vec![EventHint::when(EventResource::Pod, ActionType::DELETE, |_, _| {
-            Ok(QueueingHint::QueueSkip)
-        })])
+        Some(vec![
+            EventHint::when(EventResource::Pod, ActionType::DELETE, |_, _| {
+                Ok(QueueingHint::QueueSkip)
+            })
+            .by_class(),
+        ])
     }
 
     fn post_filter(&self) -> Option<&dyn PostFilter> {

@@ -138,14 +138,17 @@ impl Plugin for NodeAffinity {
             let name = node.name.unwrap_or_else(|| Symbol::new(""));
             added.allows(name, &node.labels) && satisfies(&pod.spec, name, &node.labels)
         };
-        Some(vec![EventHint::when(
-            EventResource::Node,
-            ActionType::ADD.or(ActionType::UPDATE_NODE_LABEL),
-            move |pod, event| {
-                let (old, new) = changed_node(event)?;
-                queue_if(suits(pod, new) && old.is_none_or(|old| !suits(pod, old)))
-            },
-        )])
+        Some(vec![
+            EventHint::when(
+                EventResource::Node,
+                ActionType::ADD.or(ActionType::UPDATE_NODE_LABEL),
+                move |pod, event| {
+                    let (old, new) = changed_node(event)?;
+                    queue_if(suits(pod, new) && old.is_none_or(|old| !suits(pod, old)))
+                },
+            )
+            .by_class(),
+        ])
     }
 
     fn pre_filter(&self) -> Option<&dyn PreFilter> {

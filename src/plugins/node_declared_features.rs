@@ -38,8 +38,9 @@ impl Plugin for NodeDeclaredFeatures {
                     let (old, new) = changed_node(event)?;
                     queue_if(old.is_none_or(|old| old.declared_features != new.declared_features))
                 },
-            ),
-            EventHint::when(EventResource::Pod, ActionType::UPDATE, after_pod_change),
+            )
+            .by_class(),
+            EventHint::when(EventResource::Pod, ActionType::UPDATE, after_pod_change).by_class(),
         ])
     }
 

@@ -36,7 +36,8 @@ impl Plugin for NodePorts {
             EventHint::when(EventResource::Pod, ActionType::DELETE, |pod, event| {
                 let deleted = deleted_pod(event)?;
                 queue_if(deleted.is_assigned_or_nominated() && conflict(&pod.spec.ports, &deleted.spec.ports))
-            }),
+            })
+            .by_class(),
             EventHint::always(EventResource::Node, ActionType::ADD),
         ])
     }

@@ -158,13 +158,15 @@ impl Plugin for NodeResourcesFit {
         Some(vec![
             EventHint::when(EventResource::Pod, ActionType::DELETE, |_, event| {
                 queue_if(deleted_pod(event)?.is_assigned_or_nominated())
-            }),
-            EventHint::when(EventResource::Pod, ActionType::UPDATE_POD_SCALE_DOWN, after_scale_down),
+            })
+            .by_class(),
+            EventHint::when(EventResource::Pod, ActionType::UPDATE_POD_SCALE_DOWN, after_scale_down).by_class(),
             EventHint::when(
                 EventResource::Node,
                 ActionType::ADD.or(ActionType::UPDATE_NODE_ALLOCATABLE),
                 after_node_change,
-            ),
+            )
+            .by_class(),
         ])
     }
 

@@ -38,11 +38,13 @@ impl Plugin for NodeUnschedulable {
                 EventResource::Node,
                 ActionType::ADD.or(ActionType::UPDATE_NODE_TAINT),
                 after_node_change,
-            ),
+            )
+            .by_class(),
             EventHint::when(EventResource::Pod, ActionType::UPDATE_POD_TOLERATION, |pod, event| {
                 let changed = changed_pod(event)?;
                 queue_if(changed.uid == pod.uid && tolerates(changed))
-            }),
+            })
+            .by_class(),
         ])
     }
 

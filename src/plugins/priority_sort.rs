@@ -35,4 +35,9 @@ impl QueueSort for PrioritySort {
         let (first, second) = (a.pod.priority(), b.pod.priority());
         first > second || (first == second && a.timestamp < b.timestamp)
     }
+
+    fn rank(&self, key: SortKey<'_>) -> Option<u128> {
+        let below_highest = i64::from(i32::MAX) - i64::from(key.pod.priority());
+        Some(u128::from(below_highest.unsigned_abs()) << 64 | u128::from(key.timestamp.0))
+    }
 }

@@ -24,11 +24,14 @@ impl Plugin for SchedulingGates {
     }
 
     fn events(&self) -> Option<Vec<EventHint>> {
-        Some(vec![EventHint::when(
-            EventResource::Pod,
-            ActionType::UPDATE_POD_GATES_ELIMINATED,
-            |pod, event| queue_if(changed_pod(event)?.uid == pod.uid),
-        )])
+        Some(vec![
+            EventHint::when(
+                EventResource::Pod,
+                ActionType::UPDATE_POD_GATES_ELIMINATED,
+                |pod, event| queue_if(changed_pod(event)?.uid == pod.uid),
+            )
+            .by_class(),
+        ])
     }
 
     fn pre_enqueue(&self) -> Option<&dyn PreEnqueue> {

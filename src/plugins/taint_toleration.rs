@@ -38,10 +38,12 @@ impl Plugin for TaintToleration {
                 EventResource::Node,
                 ActionType::ADD.or(ActionType::UPDATE_NODE_TAINT),
                 after_node_change,
-            ),
+            )
+            .by_class(),
             EventHint::when(EventResource::Pod, ActionType::UPDATE_POD_TOLERATION, |pod, event| {
                 queue_if(changed_pod(event)?.uid == pod.uid)
-            }),
+            })
+            .by_class(),
         ])
     }
 

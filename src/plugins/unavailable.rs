@@ -76,6 +76,7 @@ pub(super) fn own_update() -> EventHint {
     EventHint::when(EventResource::Pod, ActionType::UPDATE, |pod, event| {
         queue_if(changed_pod(event)?.uid == pod.uid)
     })
+    .by_class()
 }
 
 /// A plugin of a later release.

@@ -62,12 +62,18 @@ impl InFlight {
                 self.cursors.remove(&cursor);
             }
         }
-        let needed = self.cursors.keys().next().map_or(self.next(), |oldest| oldest.0);
+        let needed = self
+            .cursors
+            .keys()
+            .next()
+            .map_or_else(|| self.next(), |oldest| oldest.0);
         while self.first < needed && self.drop_first(metrics) {}
     }
 
     fn drop_first(&mut self, metrics: &Metrics) -> bool {
-        let Some(seen) = self.events.pop_front() else { return false };
+        let Some(seen) = self.events.pop_front() else {
+            return false;
+        };
         self.first += 1;
         metrics.inflight_events_add(seen.plan.label, -1);
         true

@@ -8,7 +8,7 @@ use super::requeue::{Happened, Worth};
 use super::store::{Pool, Stage};
 use super::{Exit, Inner, SchedulingQueue, pod_changes};
 use crate::cluster::PodInfo;
-use crate::framework::{Activate, ActionType, ClusterEvent, EventObject, EventResource, Profiles};
+use crate::framework::{ActionType, Activate, ClusterEvent, EventObject, EventResource, Profiles};
 use crate::ids::PodUid;
 use crate::telemetry::EventLabel;
 
@@ -48,7 +48,8 @@ impl SchedulingQueue {
                 continue;
             }
             for slot in group {
-                let Some(queued) = pod_of(slot).filter(|queued| restrict.is_none_or(|passes| passes(&queued.pod))) else {
+                let Some(queued) = pod_of(slot).filter(|queued| restrict.is_none_or(|passes| passes(&queued.pod)))
+                else {
                     continue;
                 };
                 let worth = for_all.unwrap_or_else(|| happened.worth(queued, self.asking()));

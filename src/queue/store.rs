@@ -323,7 +323,6 @@ impl Store {
         Some(queued)
     }
 
-
     /// The pods whose backoff may be over, by their expiry: those before `until`.
     pub(super) fn expired_before(&self, until: Nanos) -> Option<u32> {
         let expired = |key: Option<&Key>| key.filter(|key| key.expiry < until).map(|key| key.slot);

@@ -7,15 +7,13 @@ use hashbrown::HashMap;
 use supercargo_config::plugins::{EnabledPlugin, Plugins};
 
 use crate::clock::{Clock, ManualClock};
-use crate::cluster::{ClusterView, Labels, NodeInfo, PodInfo, PodSpec};
+use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{
     ActionType, Bind, BindOutcome, ClusterEvent, CycleState, EventHint, EventObject, EventResource, Filter, Handle,
     Plugin, PreEnqueue, Profile, Profiles, QueueSort, QueueingHint, Registry, SortKey, Status,
 };
-use crate::ids::{ClassId, PodUid, Symbol};
-use crate::ledger::{Charge, NonZero};
+use crate::ids::{PodUid, Symbol};
 use crate::queue::{QueueConfig, QueuedPodInfo, Rejectors, Requeued, SchedulingQueue};
-use crate::resources::{HostPorts, Resources};
 use crate::sync::Mutex;
 use crate::telemetry::{Metrics, MetricsOptions};
 
@@ -189,9 +187,19 @@ impl Kit {
             gates: true,
             ..actor("Gate", &[(R::Pod, A::UPDATE_POD_GATES_ELIMINATED)])
         };
-        let a = actor("A", &[(R::Node, A::ADD), (R::AssignedPod, A::DELETE), (R::Pod, A::UPDATE_POD_TOLERATION)]);
+        let a = actor(
+            "A",
+            &[
+                (R::Node, A::ADD),
+                (R::AssignedPod, A::DELETE),
+                (R::Pod, A::UPDATE_POD_TOLERATION),
+            ],
+        );
         let b = actor("B", &[(R::Node, A::ADD.or(A::UPDATE))]);
-        let actors: HashMap<_, _> = [sort, gate, a, b].into_iter().map(|actor| (actor.name, Arc::new(actor))).collect();
+        let actors: HashMap<_, _> = [sort, gate, a, b]
+            .into_iter()
+            .map(|actor| (actor.name, Arc::new(actor)))
+            .collect();
         let metrics = Arc::new(Metrics::new(&MetricsOptions {
             profiles: vec!["default-scheduler".to_owned()],
             plugins: ["Sort", "Gate", "A", "B"].map(str::to_owned).to_vec(),
@@ -200,7 +208,12 @@ impl Kit {
         let clock = ManualClock::default();
         clock.advance(Duration::from_secs(1000));
         let profiles = profiles(&actors, &["default-scheduler"]);
-        let queue = SchedulingQueue::new(profiles, Clock::Manual(clock.clone()), options.config, Arc::clone(&metrics));
+        let queue = SchedulingQueue::new(
+            profiles,
+            Clock::Manual(clock.clone()),
+            options.config,
+            Arc::clone(&metrics),
+        );
         Self {
             queue,
             clock,
@@ -262,38 +275,7 @@ pub(super) fn rejected_by(names: &[&str]) -> Rejectors {
 
 /// A pod that nothing is special about.
 pub(super) fn pod(name: &str) -> PodInfo {
-    let uid = PodUid::parse(name);
-    PodInfo {
-        uid,
-        uid_text: name.into(),
-        namespace: Symbol::new("default"),
-        name: name.into(),
-        labels: Labels::default(),
-        spec: Arc::new(PodSpec {
-            scheduler_name: Some(Symbol::new("default-scheduler")),
-            ..Default::default()
-        }),
-        class: ClassId(0),
-        charge: Arc::new(Charge {
-            uid,
-            class: ClassId(0),
-            priority: 0,
-            request: Resources::default(),
-            non_zero: NonZero::default(),
-            ports: HostPorts::new(),
-        }),
-        bound_to: None,
-        nominated_node: None,
-        gates: Box::default(),
-        terminal: false,
-        terminating: false,
-        start_time_micros: None,
-        created_micros: None,
-        generation: 1,
-        condition: None,
-        preempted: false,
-        claim_statuses: 0,
-    }
+    PodInfo::clone(&crate::testing::pod(name).build())
 }
 
 pub(super) fn plain(name: &str) -> Arc<PodInfo> {

@@ -45,7 +45,9 @@ fn only_our_pods_without_a_node_enter() {
         change(&mut pod);
         kit.queue.add(&Arc::new(pod))
     };
-    assert!(!with(&|pod| Arc::make_mut(&mut pod.spec).scheduler_name = Some("other".into())));
+    assert!(!with(
+        &|pod| Arc::make_mut(&mut pod.spec).scheduler_name = Some("other".into())
+    ));
     assert!(!with(&|pod| pod.bound_to = Some("node".into())));
     assert!(!with(&|pod| pod.terminal = true));
     assert!(with(&|pod| pod.terminating = true));
@@ -65,7 +67,11 @@ fn new_profiles_take_over_the_pods_of_their_names() {
     kit.queue.add(&plain("flying"));
     let flying = kit.queue.try_pop().unwrap();
     kit.queue.add(&plain("waiting"));
-    assert_eq!(kit.queue.replace_profiles(profiles(&kit.actors, &["x", "default-scheduler"])), []);
+    assert_eq!(
+        kit.queue
+            .replace_profiles(profiles(&kit.actors, &["x", "default-scheduler"])),
+        []
+    );
     assert_eq!(kit.counts(), [2, 0, 0, 0]);
     kit.event(NODE_ADD);
     assert_eq!(kit.back(flying, &["A"]), Requeued::Backoff);

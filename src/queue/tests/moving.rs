@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::kit::*;
-use crate::framework::{Activate, ActionType, ClusterEvent, EventObject, EventResource};
+use crate::framework::{ActionType, Activate, ClusterEvent, EventObject, EventResource};
 use crate::ids::ClassId;
 use crate::queue::Requeued;
 use crate::telemetry::QueueKind;
@@ -154,7 +154,11 @@ fn a_pods_own_update_is_offered_to_its_rejectors() {
     kit.queue.add(&plain("p"));
     let queued = kit.queue.try_pop().unwrap();
     kit.queue.update(Some(&plain("p")), &tolerant("p"));
-    assert_eq!(kit.back(queued, &["A"]), Requeued::Backoff, "also while it was being tried");
+    assert_eq!(
+        kit.back(queued, &["A"]),
+        Requeued::Backoff,
+        "also while it was being tried"
+    );
 }
 
 #[test]
@@ -181,9 +185,13 @@ fn the_end_of_a_nomination_is_offered_to_pods_of_its_priority_and_below() {
     kit.reject(&with_priority("equal", 5), &["A"]);
     kit.reject(&with_priority("lower", 1), &["A"]);
     kit.queue.add(&nominated("n", None, 5));
-    kit.queue.update(Some(&nominated("n", None, 5)), &nominated("n", Some("node-1"), 5));
+    kit.queue
+        .update(Some(&nominated("n", None, 5)), &nominated("n", Some("node-1"), 5));
     assert_eq!(kit.counts(), [1, 0, 3, 0], "the first nomination frees nothing");
-    kit.queue.update(Some(&nominated("n", Some("node-1"), 5)), &nominated("n", Some("node-2"), 5));
+    kit.queue.update(
+        Some(&nominated("n", Some("node-1"), 5)),
+        &nominated("n", Some("node-2"), 5),
+    );
     assert_eq!(kit.counts(), [1, 2, 1, 0]);
 
     let kit = Kit::new();
@@ -207,9 +215,9 @@ fn waiting_pods_are_counted_for_each_of_their_rejectors() {
     let kit = Kit::new();
     let gauge = |plugin: &str| {
         let page = kit.metrics.exposition();
-        let line = page
-            .lines()
-            .find(|line| line.starts_with("scheduler_unschedulable_pods{") && line.contains(&format!("plugin=\"{plugin}\"")));
+        let line = page.lines().find(|line| {
+            line.starts_with("scheduler_unschedulable_pods{") && line.contains(&format!("plugin=\"{plugin}\""))
+        });
         line.and_then(|line| line.rsplit(' ').next().map(str::to_owned))
     };
     kit.reject(&plain("p"), &["A", "B"]);

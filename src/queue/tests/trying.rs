@@ -31,7 +31,10 @@ fn a_failed_pod_goes_behind_its_equals() {
     kit.queue.add(&plain("new"));
     kit.event(NODE_ADD);
     assert_eq!(kit.counts(), [2, 0, 0, 0], "its backoff is over");
-    assert_eq!((kit.pop_name().as_deref(), kit.pop_name().as_deref()), (Some("old"), Some("new")));
+    assert_eq!(
+        (kit.pop_name().as_deref(), kit.pop_name().as_deref()),
+        (Some("old"), Some("new"))
+    );
 
     let kit = Kit::new();
     kit.queue.add(&plain("old"));
@@ -40,7 +43,10 @@ fn a_failed_pod_goes_behind_its_equals() {
     kit.advance_millis(10);
     assert_eq!(kit.back(queued, &["A"]), Requeued::Unschedulable);
     kit.queue.activate(&[plain("old").uid]);
-    assert_eq!((kit.pop_name().as_deref(), kit.pop_name().as_deref()), (Some("new"), Some("old")));
+    assert_eq!(
+        (kit.pop_name().as_deref(), kit.pop_name().as_deref()),
+        (Some("new"), Some("old"))
+    );
 }
 
 #[test]
@@ -154,7 +160,11 @@ fn an_event_during_the_attempt_is_weighed_by_the_rejectors_hints() {
     assert_eq!(during(&["A"], Answer::Fail), Requeued::Backoff);
     assert_eq!(during(&["A"], Answer::Panic), Requeued::Backoff);
     assert_eq!(during(&["?A"], Answer::Queue), Requeued::Active);
-    assert_eq!(during(&["B"], Answer::Queue), Requeued::Unschedulable, "B does not wait for it");
+    assert_eq!(
+        during(&["B"], Answer::Queue),
+        Requeued::Unschedulable,
+        "B does not wait for it"
+    );
 }
 
 #[test]
@@ -202,7 +212,10 @@ fn a_binding_pod_takes_no_events_and_no_place_until_it_fails() {
     kit.event(NODE_ADD);
     kit.queue.add(&plain("p"));
     kit.queue.update(None, &plain("p"));
-    assert_eq!((kit.counts(), kit.queue.events_kept(), kit.queue.pods_out()), ([0; 4], 0, 1));
+    assert_eq!(
+        (kit.counts(), kit.queue.events_kept(), kit.queue.pods_out()),
+        ([0; 4], 0, 1)
+    );
     assert_eq!(kit.back(queued, &[]), Requeued::Backoff);
 }
 
@@ -263,7 +276,10 @@ fn workers_wait_for_pods_and_end_when_the_queue_closes() {
             std::thread::yield_now();
         }
         kit.queue.close();
-        workers.into_iter().flat_map(|worker| worker.join().unwrap()).collect::<Vec<_>>()
+        workers
+            .into_iter()
+            .flat_map(|worker| worker.join().unwrap())
+            .collect::<Vec<_>>()
     });
     assert_eq!(names.len(), 300);
     assert_eq!(kit.metrics.pending_pods(QueueKind::Active), 0);
@@ -276,7 +292,8 @@ fn a_batch_is_taken_at_once() {
     for name in ["a", "b", "c"] {
         kit.queue.add(&plain(name));
     }
-    let names = |batch: Vec<crate::queue::QueuedPodInfo>| batch.iter().map(|q| q.pod.name.to_string()).collect::<Vec<_>>();
+    let names =
+        |batch: Vec<crate::queue::QueuedPodInfo>| batch.iter().map(|q| q.pod.name.to_string()).collect::<Vec<_>>();
     assert_eq!(names(kit.queue.pop_batch(2)), ["a", "b"]);
     assert_eq!(names(kit.queue.pop_batch(2)), ["c"]);
 }
