@@ -15,6 +15,8 @@
 //! `node_affinity`, `node_ports`, `node_resources_fit`, `node_resources_balanced_allocation`, `image_locality`;
 //! `default_preemption`; `dynamic_resources` and `unavailable`.
 
+#[cfg(test)]
+mod check;
 mod default_binder;
 mod default_preemption;
 mod dynamic_resources;

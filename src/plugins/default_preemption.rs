@@ -130,3 +130,6 @@ impl DefaultPreemption {
         usize::try_from((mixed ^ (mixed >> 31)) >> 32).unwrap_or(0)
     }
 }
+
+#[cfg(test)]
+mod tests;

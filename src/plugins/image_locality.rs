@@ -83,3 +83,88 @@ fn score(sum: i64, containers: u32) -> i64 {
     let most = MOST_PER_CONTAINER * i64::from(containers.max(1));
     100 * (sum.clamp(LEAST, most) - LEAST) / (most - LEAST)
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::plugins::check::{self, plugin, world};
+    use crate::testing::{NodeBuilder, PodBuilder, node, pod};
+
+    /// A node with images called by their size in MiB.
+    fn with(name: &str, sizes: &[i64]) -> NodeBuilder {
+        let add = |node: NodeBuilder, size: &i64| node.image(&image(*size), size * MIB);
+        sizes.iter().fold(node(name), add)
+    }
+
+    fn image(size: i64) -> String {
+        format!("gcr.io/{size}:v1")
+    }
+
+    /// A pod with one container for each image.
+    fn using(sizes: &[i64]) -> PodBuilder {
+        let containers: Vec<_> = sizes
+            .iter()
+            .map(|size| json!({"name": "c", "image": image(*size)}))
+            .collect();
+        pod("p").field(&["spec", "containers"], containers)
+    }
+
+    fn scores(pod: &PodBuilder, nodes: &[NodeBuilder]) -> Vec<i64> {
+        check::scores(&*plugin("ImageLocality"), pod, &world(nodes, &[])).unwrap()
+    }
+
+    #[test]
+    fn large_images_on_many_nodes_count_most() {
+        let table: [(PodBuilder, &[NodeBuilder], &[i64]); 5] = [
+            (
+                using(&[40, 250]),
+                &[with("a", &[40, 300, 2000]), with("b", &[250, 10])],
+                &[0, 5],
+            ),
+            (
+                using(&[40, 300]),
+                &[with("a", &[40, 300, 2000]), with("b", &[250, 10])],
+                &[7, 0],
+            ),
+            (using(&[4000, 10]), &[with("a", &[4000]), with("b", &[10])], &[100, 0]),
+            (
+                using(&[4000, 10]),
+                &[with("a", &[4000]), with("b", &[10]), with("c", &[])],
+                &[66, 0, 0],
+            ),
+            (
+                using(&[300, 600, 900]),
+                &[with("a", &[600, 900]), with("b", &[300, 600, 900]), with("c", &[])],
+                &[32, 36, 0],
+            ),
+        ];
+        for (pod, nodes, expected) in table {
+            assert_eq!(scores(&pod, nodes), expected, "{}", pod.json());
+        }
+    }
+
+    #[test]
+    fn image_volumes_add_and_init_containers_raise_the_bound() {
+        let nodes = [with("a", &[300, 40]), with("b", &[30, 10])];
+        let volume = json!([{"name": "v", "image": {"reference": image(300)}}]);
+        assert_eq!(
+            scores(&using(&[30]).field(&["spec", "volumes"], volume), &nodes),
+            [12, 0]
+        );
+        let init = json!([{"name": "i", "image": image(300)}]);
+        assert_eq!(
+            scores(&using(&[30]).field(&["spec", "initContainers"], init), &nodes),
+            [6, 0]
+        );
+    }
+
+    #[test]
+    fn names_without_a_tag_mean_the_latest() {
+        for (asked, listed) in [("nginx", "nginx:latest"), ("host:5000/x", "host:5000/x:latest")] {
+            let node = node("n").image(listed, 1000 * MIB);
+            assert_eq!(scores(&pod("p").image(asked), &[node]), [100], "{asked}");
+        }
+    }
+}

@@ -247,3 +247,6 @@ impl Score for NodeAffinity {
         Some(&ByGreatest::Upwards)
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -95,3 +95,59 @@ impl Filter for NodeDeclaredFeatures {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::framework::QueueingHint::{Queue, QueueSkip};
+    use crate::plugins::check::{filter, hint, node_event, plugin, updated, world};
+    use crate::testing::{PodBuilder, node, pod};
+
+    const FEATURE: &str = "UserNamespacesHostNetworkSupport";
+
+    fn needing() -> PodBuilder {
+        pod("p")
+            .field(&["spec", "hostNetwork"], true)
+            .field(&["spec", "hostUsers"], false)
+    }
+
+    #[test]
+    fn a_needed_feature_must_be_declared() {
+        let plugin = plugin("NodeDeclaredFeatures");
+        let nodes = [node("a").declared_feature(FEATURE), node("b").declared_feature("Other")];
+        let world = world(&nodes, &[]);
+        let rejected = "UU node(s) didn't match Pod's required features";
+        assert_eq!(filter(&*plugin, &needing(), &world), ["fits", rejected]);
+        assert_eq!(filter(&*plugin, &pod("p"), &world), ["skip"]);
+    }
+
+    #[test]
+    fn a_changed_list_is_worth_another_try() {
+        let plugin = plugin("NodeDeclaredFeatures");
+        let with = node("a").declared_feature(FEATURE);
+        let action = ActionType::UPDATE_NODE_DECLARED_FEATURE;
+        let after = |old, new| {
+            hint(
+                &*plugin,
+                &needing(),
+                EventResource::Node,
+                action,
+                &node_event(Some(old), new),
+            )
+        };
+        assert_eq!(after(&node("a"), &with), Some(Queue));
+        assert_eq!(after(&with, &with), Some(QueueSkip));
+        let changed = |old, new| {
+            hint(
+                &*plugin,
+                &needing(),
+                EventResource::Pod,
+                ActionType::UPDATE_POD_LABEL,
+                &updated(old, new),
+            )
+        };
+        assert_eq!(changed(&needing(), &pod("p")), Some(Queue));
+        assert_eq!(changed(&needing(), &needing()), Some(QueueSkip));
+        assert_eq!(changed(&needing(), &pod("q")), Some(QueueSkip));
+    }
+}

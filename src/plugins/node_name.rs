@@ -45,3 +45,19 @@ impl Filter for NodeName {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::plugins::check::{filter, plugin, world};
+    use crate::testing::{node, pod};
+
+    #[test]
+    fn a_pod_that_names_a_node_fits_only_there() {
+        let plugin = plugin("NodeName");
+        let world = world(&[node("a"), node("b")], &[]);
+        let other = "UU node(s) didn't match the requested node name";
+        assert_eq!(filter(&*plugin, &pod("p"), &world), ["fits", "fits"]);
+        assert_eq!(filter(&*plugin, &pod("p").asking_for("b"), &world), [other, "fits"]);
+        assert_eq!(filter(&*plugin, &pod("p").asking_for("c"), &world), [other, other]);
+    }
+}

@@ -89,3 +89,83 @@ impl Filter for NodePorts {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::framework::QueueingHint::{Queue, QueueSkip};
+    use crate::plugins::check::{built, deleted, filter, hint, plugin, world};
+    use crate::testing::{PodBuilder, node, pod};
+
+    const TAKEN: &str = "U node(s) didn't have free ports for the requested pod ports";
+
+    fn told(used: &PodBuilder, wanted: &PodBuilder) -> String {
+        let world = world(&[node("n")], &[used.clone().on("n")]);
+        filter(&*plugin("NodePorts"), wanted, &world).join("; ")
+    }
+
+    #[test]
+    fn a_port_is_given_once_for_each_protocol_and_address() {
+        let on = |name: &str, ip, protocol, port| pod(name).host_port_on(ip, protocol, port);
+        let used = on("u", "127.0.0.1", "TCP", 8080);
+        let table = [
+            (&used, on("p", "127.0.0.1", "UDP", 8080), "fits"),
+            (&used, on("p", "127.0.0.2", "TCP", 8080), "fits"),
+            (&used, on("p", "127.0.0.1", "TCP", 8081), "fits"),
+            (&used, on("p", "127.0.0.1", "TCP", 8080), TAKEN),
+            (&used, on("p", "0.0.0.0", "TCP", 8080), TAKEN),
+            (&used, pod("p").host_port(8080), TAKEN),
+            (&pod("u").host_port(8080), on("p", "127.0.0.1", "", 8080), TAKEN),
+            (&pod("u").host_port(8080), on("p", "::", "TCP", 8080), TAKEN),
+            (&used, on("p", "::", "TCP", 8080), "fits"),
+            (&used, pod("p").host_port(8081).host_port(8081), "fits"),
+            (&used, pod("p"), "skip"),
+        ];
+        for (used, wanted, expected) in table {
+            assert_eq!(told(used, &wanted), expected, "{} {}", used.json(), wanted.json());
+        }
+    }
+
+    #[test]
+    fn ports_of_init_containers_count_only_for_sidecars() {
+        let with = |policy: &str| {
+            let mut init = json!({"name": "i", "ports": [{"containerPort": 8080, "hostPort": 8080}]});
+            if !policy.is_empty() {
+                init["restartPolicy"] = policy.into();
+            }
+            pod("p").field(&["spec", "initContainers"], json!([init]))
+        };
+        let used = pod("u").host_port(8080);
+        assert_eq!(told(&used, &with("")), "skip");
+        assert_eq!(told(&used, &with("Always")), TAKEN);
+    }
+
+    #[test]
+    fn the_ledger_is_told_the_ports() {
+        let mut checks = Checks::default();
+        let pod = built(&pod("p").host_port(8080));
+        plugin("NodePorts").filter().unwrap().reserve_checks(&pod, &mut checks);
+        assert_eq!(checks.ports, pod.spec.ports);
+    }
+
+    #[test]
+    fn a_freed_port_is_worth_another_try() {
+        let pending = pod("p").host_port(8080);
+        let after = |gone: &PodBuilder| {
+            let plugin = plugin("NodePorts");
+            hint(
+                &*plugin,
+                &pending,
+                EventResource::AssignedPod,
+                ActionType::DELETE,
+                &deleted(gone),
+            )
+        };
+        assert_eq!(after(&pod("u").host_port(8081).on("n")), Some(QueueSkip));
+        assert_eq!(after(&pod("u").host_port(8080).on("n")), Some(Queue));
+        assert_eq!(after(&pod("u").host_port(8080).nominated("n")), Some(Queue));
+        assert_eq!(after(&pod("u").host_port(8080)), Some(QueueSkip));
+    }
+}

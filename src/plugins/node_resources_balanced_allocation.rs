@@ -131,3 +131,6 @@ fn balance(fractions: &[f64]) -> i64 {
     };
     ((1.0 - deviation) * 100.0) as i64
 }
+
+#[cfg(test)]
+mod tests;

@@ -286,3 +286,6 @@ impl Score for NodeResourcesFit {
         Ok(self.scorer.score(&pod.spec.fit_score_request, node))
     }
 }
+
+#[cfg(test)]
+mod tests;

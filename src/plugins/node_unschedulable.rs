@@ -78,3 +78,61 @@ impl Filter for NodeUnschedulable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::framework::QueueingHint::{Queue, QueueSkip};
+    use crate::plugins::check::{filter, hint, node_event, plugin, updated, world};
+    use crate::testing::{NodeBuilder, PodBuilder, node, pod};
+
+    const KEY: &str = "node.kubernetes.io/unschedulable";
+
+    #[test]
+    fn cordoned_nodes_take_only_pods_that_tolerate_it() {
+        let plugin = plugin("NodeUnschedulable");
+        let world = world(&[node("a").unschedulable(), node("b")], &[]);
+        let told = |pod: &PodBuilder| filter(&*plugin, pod, &world);
+        assert_eq!(told(&pod("p")), ["UU node(s) were unschedulable", "fits"]);
+        assert_eq!(told(&pod("p").toleration(KEY, "", "", "NoSchedule")), ["fits", "fits"]);
+        assert_eq!(told(&pod("p").toleration("", "Exists", "", "")), ["fits", "fits"]);
+        let otherwise = pod("p").toleration(KEY, "", "x", "NoSchedule");
+        assert_eq!(told(&otherwise), ["UU node(s) were unschedulable", "fits"]);
+    }
+
+    #[test]
+    fn a_node_that_becomes_schedulable_is_worth_another_try() {
+        let plugin = plugin("NodeUnschedulable");
+        let cordoned = node("a").unschedulable();
+        let after = |old: Option<&NodeBuilder>, new: &NodeBuilder| {
+            let action = old.map_or(ActionType::ADD, |_| ActionType::UPDATE_NODE_TAINT);
+            hint(&*plugin, &pod("p"), EventResource::Node, action, &node_event(old, new))
+        };
+        assert_eq!(
+            after(Some(&cordoned), &cordoned.clone().taint("k", "v", "NoSchedule")),
+            Some(QueueSkip)
+        );
+        assert_eq!(after(Some(&cordoned), &node("a")), Some(Queue));
+        assert_eq!(after(Some(&node("a")), &node("a")), Some(QueueSkip));
+        assert_eq!(after(None, &node("a")), Some(Queue));
+        assert_eq!(after(None, &cordoned), Some(QueueSkip));
+    }
+
+    #[test]
+    fn only_a_toleration_that_helps_is_worth_another_try() {
+        let plugin = plugin("NodeUnschedulable");
+        let after = |new: &PodBuilder| {
+            let action = ActionType::UPDATE_POD_TOLERATION;
+            hint(
+                &*plugin,
+                &pod("p"),
+                EventResource::Pod,
+                action,
+                &updated(&pod("p"), new),
+            )
+        };
+        assert_eq!(after(&pod("p").toleration("k", "", "v", "")), Some(QueueSkip));
+        assert_eq!(after(&pod("p").toleration(KEY, "Exists", "", "")), Some(Queue));
+        assert_eq!(after(&pod("q").toleration(KEY, "Exists", "", "")), Some(QueueSkip));
+    }
+}

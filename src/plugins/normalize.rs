@@ -37,3 +37,30 @@ impl NormalizeScore for ByGreatest {
         Status::SUCCESS
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::pod;
+
+    fn normalized(how: ByGreatest, raw: &[i64]) -> Vec<i64> {
+        let mut scores = raw.to_vec();
+        let status = how.normalize(&CycleState::default(), &pod("a").build(), &mut scores);
+        assert!(status.is_success());
+        scores
+    }
+
+    #[test]
+    fn scores_are_scaled_by_the_greatest() {
+        let table: [(&[i64], &[i64], &[i64]); 4] = [
+            (&[1, 2, 3, 4], &[25, 50, 75, 100], &[75, 50, 25, 0]),
+            (&[1000, 10, 20, 30], &[100, 1, 2, 3], &[0, 99, 98, 97]),
+            (&[0, 0], &[0, 0], &[100, 100]),
+            (&[0, 1, 1, 1], &[0, 100, 100, 100], &[100, 0, 0, 0]),
+        ];
+        for (raw, upwards, reversed) in table {
+            assert_eq!(normalized(ByGreatest::Upwards, raw), upwards);
+            assert_eq!(normalized(ByGreatest::Reversed, raw), reversed);
+        }
+    }
+}

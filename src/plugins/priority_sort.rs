@@ -41,3 +41,27 @@ impl QueueSort for PrioritySort {
         Some(u128::from(below_highest.unsigned_abs()) << 64 | u128::from(key.timestamp.0))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::Nanos;
+    use crate::plugins::check::built;
+    use crate::testing::pod;
+
+    #[test]
+    fn priority_goes_before_time_in_the_queue() {
+        let less = |a: (i32, u64), b: (i32, u64)| {
+            let (pod_a, pod_b) = (built(&pod("a").priority(a.0)), built(&pod("b").priority(b.0)));
+            let key = |pod, time| SortKey {
+                pod,
+                timestamp: Nanos(time),
+            };
+            PrioritySort.less(key(&pod_a, a.1), key(&pod_b, b.1))
+        };
+        assert!(less((2, 9), (1, 1)) && !less((1, 1), (2, 9)));
+        assert!(less((1, 1), (1, 2)) && !less((1, 2), (1, 1)));
+        assert!(!less((1, 1), (1, 1)));
+        assert!(less((0, 1), (-1, 0)));
+    }
+}

@@ -48,3 +48,33 @@ impl PreEnqueue for SchedulingGates {
         Status::unresolvable(format!("waiting for scheduling gates: [{}]", gates.join(" ")))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::framework::QueueingHint::{Queue, QueueSkip};
+    use crate::framework::{ActionType, EventResource, Plugin};
+    use crate::plugins::check::{built, hint, plugin, told, updated};
+    use crate::testing::{PodBuilder, pod};
+
+    #[test]
+    fn gates_are_named_in_order() {
+        let plugin = plugin("SchedulingGates");
+        let answer = |pod: &PodBuilder| told(&plugin.pre_enqueue().unwrap().pre_enqueue_pod(&built(pod)));
+        let gated = pod("a").gate("foo").gate("bar");
+        assert_eq!(answer(&gated), "UU waiting for scheduling gates: [foo bar]");
+        assert_eq!(answer(&pod("a")), "fits");
+    }
+
+    #[test]
+    fn only_the_pod_without_gates_itself_comes_back() {
+        let plugin = plugin("SchedulingGates");
+        let gated = pod("a").gate("foo");
+        let after =
+            |action, other: &PodBuilder| hint(&*plugin, &gated, EventResource::Pod, action, &updated(&gated, other));
+        let eliminated = ActionType::UPDATE_POD_GATES_ELIMINATED;
+        assert_eq!(after(eliminated, &pod("a")), Some(Queue));
+        assert_eq!(after(eliminated, &pod("b")), Some(QueueSkip));
+        assert_eq!(after(ActionType::UPDATE_POD_LABEL, &gated), None);
+        assert!(plugin.filter().is_none());
+    }
+}

@@ -127,3 +127,90 @@ impl PreFilter for Unavailable {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use expect_test::expect;
+    use serde_json::json;
+
+    use super::*;
+    use crate::framework::QueueingHint::{Queue, QueueSkip};
+    use crate::plugins::check::{built, hint, plugin, told, updated};
+    use crate::testing::{PodBuilder, World, pod};
+
+    fn says(plugin_name: &str, pod: &PodBuilder) -> String {
+        let plugin = plugin(plugin_name);
+        let pre_filter = plugin.pre_filter().unwrap();
+        let world = World::default();
+        told(
+            &pre_filter
+                .pre_filter_pod(&world.view(), &mut CycleState::default(), &built(pod))
+                .status,
+        )
+    }
+
+    #[test]
+    fn pods_with_hard_rules_are_told_which_plugin_is_missing() {
+        let term = json!([{"topologyKey": "zone", "labelSelector": {}}]);
+        let anti = "requiredDuringSchedulingIgnoredDuringExecution";
+        let table = [
+            (
+                "InterPodAffinity",
+                pod("p").field(&["spec", "affinity", "podAntiAffinity", anti], term),
+                expect![
+                    "UU pod uses required pod affinity or anti-affinity, which this release's InterPodAffinity does not evaluate yet"
+                ],
+            ),
+            (
+                "PodTopologySpread",
+                pod("p").field(
+                    &["spec", "topologySpreadConstraints"],
+                    json!([{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}]),
+                ),
+                expect![
+                    "UU pod uses a topology spread constraint with whenUnsatisfiable DoNotSchedule, which this release's PodTopologySpread does not evaluate yet"
+                ],
+            ),
+            (
+                "VolumeBinding",
+                pod("p").field(
+                    &["spec", "volumes"],
+                    json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
+                ),
+                expect![
+                    "UU pod uses a PersistentVolumeClaim, a generic ephemeral volume or an attachable disk, which this release's VolumeBinding does not evaluate yet"
+                ],
+            ),
+            (
+                "DynamicResources",
+                pod("p").field(
+                    &["spec", "resourceClaims"],
+                    json!([{"name": "r", "resourceClaimName": "c"}]),
+                ),
+                expect!["UU pod uses resource claims, which this release's DynamicResources does not evaluate yet"],
+            ),
+        ];
+        for (plugin, pod, expected) in table {
+            expected.assert_eq(&says(plugin, &pod));
+        }
+        for later in Later::ALL {
+            assert_eq!(says(later.name(), &pod("p")), "skip");
+        }
+    }
+
+    #[test]
+    fn only_a_change_of_the_pod_itself_is_worth_another_try() {
+        let after = |name| {
+            let event = updated(&pod(name), &pod(name));
+            let plugin = plugin("VolumeZone");
+            hint(
+                &*plugin,
+                &pod("p"),
+                EventResource::UnschedulablePod,
+                ActionType::UPDATE_POD_LABEL,
+                &event,
+            )
+        };
+        assert_eq!((after("p"), after("q")), (Some(Queue), Some(QueueSkip)));
+    }
+}

@@ -41,3 +41,86 @@ fn start(candidate: &Candidate) -> i64 {
         .min()
         .unwrap_or(i64::MAX)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::{NodeIdx, Symbol};
+    use crate::testing::pod;
+
+    const HIGH: i32 = 1000;
+    const MID: i32 = 100;
+    const LOW: i32 = 0;
+    const NEG: i32 = -100;
+
+    fn candidate(node: u32, victims: &[(i32, u8)], pdb_violations: usize) -> Candidate {
+        let victims = victims.iter().map(|(priority, second)| {
+            pod("v")
+                .priority(*priority)
+                .started(&format!("2026-01-01T00:00:{second:02}Z"))
+                .build()
+        });
+        Candidate {
+            node: NodeIdx(node),
+            name: Symbol::new("n"),
+            victims: victims.collect(),
+            pdb_violations,
+        }
+    }
+
+    /// Positions of the best among candidates given by the priorities and start times of their victims.
+    fn best(all: &[&[(i32, u8)]]) -> Vec<u32> {
+        let candidates: Vec<_> = all
+            .iter()
+            .zip(0..)
+            .map(|(victims, at)| candidate(at, victims, 0))
+            .collect();
+        best_candidates(&candidates).iter().map(|c| c.node.0).collect()
+    }
+
+    #[test]
+    fn each_criterion_decides_where_those_before_it_tie() {
+        let table: [(&[&[(i32, u8)]], &[u32]); 10] = [
+            (&[], &[]),
+            (&[&[(MID, 0)], &[(MID, 0)], &[(LOW, 0)]], &[2]),
+            (
+                &[&[(MID, 0), (MID, 0)], &[(MID, 0), (LOW, 0)], &[(MID, 0), (MID, 0)]],
+                &[1],
+            ),
+            (&[&[(MID, 0), (NEG, 0), (NEG, 0)], &[(MID, 0), (NEG, 0)]], &[1]),
+            (
+                &[
+                    &[(MID, 0), (LOW, 0), (LOW, 0)],
+                    &[(HIGH, 0)],
+                    &[(MID, 0), (LOW, 0), (LOW, 0), (LOW, 0)],
+                    &[(MID, 0), (MID, 0), (MID, 0), (NEG, 0)],
+                ],
+                &[0],
+            ),
+            (
+                &[&[(LOW, 2), (LOW, 2)], &[(LOW, 3), (LOW, 3)], &[(LOW, 1), (LOW, 1)]],
+                &[1],
+            ),
+            (
+                &[&[(LOW, 4), (LOW, 2)], &[(LOW, 5), (LOW, 1)], &[(LOW, 3), (LOW, 6)]],
+                &[2],
+            ),
+            (
+                &[&[(MID, 2), (LOW, 4)], &[(MID, 6), (LOW, 1)], &[(MID, 5), (LOW, 3)]],
+                &[1],
+            ),
+            (&[&[(MID, 0), (LOW, 0)], &[(MID, 0)]], &[1]),
+            (&[&[(LOW, 1)], &[(LOW, 1)], &[(LOW, 0)]], &[0, 1]),
+        ];
+        for (candidates, expected) in table {
+            assert_eq!(best(candidates), expected, "{candidates:?}");
+        }
+    }
+
+    #[test]
+    fn broken_budgets_weigh_more_than_priority() {
+        let candidates = [candidate(0, &[(LOW, 0)], 1), candidate(1, &[(MID, 0)], 0)];
+        let best: Vec<_> = best_candidates(&candidates).iter().map(|c| c.node.0).collect();
+        assert_eq!(best, [1]);
+    }
+}

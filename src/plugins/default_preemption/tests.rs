@@ -1,0 +1,404 @@
+use supercargo_config::{Loader, PluginCatalogue};
+
+use super::*;
+use crate::cluster::{Budget, LabelSelector, NodeInfo};
+use crate::framework::{Handle, PreFilter, PreFilterExtensions, PreFilterOutcome, PreFilterRun, Reads, Registry};
+use crate::plugins::check::{asking, world};
+use crate::testing::{NodeBuilder, PodBuilder, World, node};
+
+const NEG: i32 = -100;
+const LOW: i32 = 0;
+const MID: i32 = 100;
+const HIGH: i32 = 1000;
+const SMALL: i64 = 100;
+const MEDIUM: i64 = 200;
+const LARGE: i64 = 300;
+
+/// A profile with all default plugins.
+fn profile(registry: &Registry, more: &[&str]) -> Profile {
+    let in_tree = PluginCatalogue::in_tree();
+    let lookup = more.iter().fold(in_tree, |lookup, name| {
+        lookup.with(*name, &[supercargo_config::ExtensionPoint::PreFilter])
+    });
+    let list: String = more.iter().map(|name| format!("\n      - name: {name}")).collect();
+    let enabled = if more.is_empty() { " []".to_owned() } else { list };
+    let text = format!(
+        "apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    preFilter:
+      enabled:{enabled}
+"
+    );
+    let loaded = Loader::new(&lookup).load_str("test", &text).unwrap();
+    let handle = Arc::new(Handle::default());
+    Profile::build(&loaded.configuration.profiles[0], 0, registry, &handle).unwrap()
+}
+
+/// What one attempt to schedule a pod leaves for PostFilter.
+struct Attempt {
+    profile: Profile,
+    world: World,
+    pod: Arc<PodInfo>,
+    state: CycleState,
+    statuses: NodeStatuses,
+    budgets: Vec<Arc<Budget>>,
+}
+
+impl Attempt {
+    fn new(nodes: &[NodeBuilder], pods: &[PodBuilder], pod: &PodBuilder) -> Self {
+        Self::with_profile(profile(&crate::plugins::registry(), &[]), nodes, pods, pod)
+    }
+
+    fn with_profile(profile: Profile, nodes: &[NodeBuilder], pods: &[PodBuilder], pod: &PodBuilder) -> Self {
+        let (world, pod) = (world(nodes, pods), pod.build());
+        let view = world.view();
+        let mut state = CycleState::default();
+        let mut statuses = NodeStatuses::default();
+        match profile.run_pre_filter(&view, &mut state, &pod) {
+            PreFilterRun::Proceed(None) => {}
+            other => panic!("{other:?}"),
+        }
+        for node in view.nodes.iter() {
+            let status = profile.run_filter(&view, &state, &pod, node);
+            assert!(!status.is_success(), "{} takes the pod", node.name);
+            statuses.explicit.push((node.idx, status));
+        }
+        Self {
+            profile,
+            world,
+            pod,
+            state,
+            statuses,
+            budgets: Vec::new(),
+        }
+    }
+
+    fn trial(&self) -> Trial<'_> {
+        Trial {
+            cluster: self.world.view(),
+            profile: &self.profile,
+            state: &self.state,
+            pod: &self.pod,
+            budgets: &self.budgets,
+        }
+    }
+
+    /// `node: victims` of every candidate, with the number of broken budgets where there are any.
+    fn candidates(&self, limits: CandidateLimits, offset: usize) -> Vec<String> {
+        let potential = preemption::potential_nodes(&self.world.view(), &self.statuses);
+        let run = preemption::dry_run(&self.trial(), &potential, limits, offset);
+        let told = run.candidates.iter().map(|candidate| {
+            let victims: Vec<&str> = candidate.victims.iter().map(|pod| &*pod.name).collect();
+            let broken = match candidate.pdb_violations {
+                0 => String::new(),
+                count => format!(" ({count} protected)"),
+            };
+            format!("{}: {}{broken}", candidate.name, victims.join(" "))
+        });
+        told.collect()
+    }
+
+    fn all_candidates(&self) -> Vec<String> {
+        self.candidates(CandidateLimits::NONE, 0)
+    }
+
+    fn post_filter(&self) -> PostFilterResult {
+        let view = self.world.view();
+        self.profile
+            .run_post_filter(&view, &self.state, &self.pod, &self.statuses)
+    }
+
+    fn message(&self) -> String {
+        let result = self.post_filter();
+        let message = result.status.message();
+        let own = message.strip_prefix("no new claims to deallocate, ");
+        own.unwrap_or(&message).to_owned()
+    }
+}
+
+fn nodes(count: usize) -> Vec<NodeBuilder> {
+    (1..=count).map(|at| node(&format!("node{at}")).cpu(500)).collect()
+}
+
+fn placed(name: &str, priority: i32, milli_cpu: i64, node: &str) -> PodBuilder {
+    asking(name, milli_cpu, -1).priority(priority).on(node)
+}
+
+fn wanting(priority: i32, milli_cpu: i64) -> PodBuilder {
+    asking("p", milli_cpu, -1).priority(priority)
+}
+
+#[test]
+fn messages_say_why_preemption_does_not_help() {
+    let equal = Attempt::new(&nodes(1), &[placed("a", HIGH, LARGE, "node1")], &wanting(HIGH, LARGE));
+    assert_eq!(
+        equal.message(),
+        "preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."
+    );
+    assert_eq!(equal.post_filter().nomination, NominatedNode::Clear);
+    let too_large = Attempt::new(&nodes(2), &[], &wanting(HIGH, 600));
+    assert_eq!(
+        too_large.message(),
+        "preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling."
+    );
+    let mixed = [
+        node("a").cpu(500),
+        node("b").cpu(500),
+        node("c").cpu(500).taint("k", "v", "NoSchedule"),
+    ];
+    let pods = [
+        placed("x", HIGH, LARGE, "a"),
+        placed("y", LOW, SMALL, "b"),
+        placed("z", HIGH, LARGE, "b"),
+    ];
+    let mixed = Attempt::new(&mixed, &pods, &wanting(HIGH, LARGE));
+    assert_eq!(
+        mixed.message(),
+        "preemption: 0/3 nodes are available: 1 Insufficient cpu, 1 No preemption victims found for incoming pod, \
+         1 Preemption is not helpful for scheduling."
+    );
+}
+
+#[test]
+fn the_whole_chain_speaks_in_order() {
+    let attempt = Attempt::new(&nodes(1), &[], &wanting(HIGH, 600));
+    assert_eq!(
+        attempt.post_filter().status.message(),
+        "no new claims to deallocate, preemption: 0/1 nodes are available: 1 Preemption is not helpful for scheduling."
+    );
+    // Another plugin turned the pod away before DynamicResources could prepare.
+    let result = attempt.profile.run_post_filter(
+        &attempt.world.view(),
+        &CycleState::default(),
+        &attempt.pod,
+        &attempt.statuses,
+    );
+    assert_eq!(
+        (result.status.code, result.status.message()),
+        (Code::Error, "not found".to_owned())
+    );
+    assert_eq!(result.nomination, NominatedNode::Keep);
+}
+
+#[test]
+fn the_least_important_pods_that_make_room_are_the_victims() {
+    let table: [(usize, &[PodBuilder], PodBuilder, &[&str]); 4] = [
+        (
+            2,
+            &[
+                placed("low", LOW, SMALL, "node1"),
+                placed("mid", MID, LARGE, "node1"),
+                placed("mid2", MID, LARGE, "node2"),
+            ],
+            wanting(HIGH, LARGE),
+            &["node1: mid", "node2: mid2"],
+        ),
+        (
+            1,
+            &[
+                placed("mid-small", MID, SMALL, "node1"),
+                placed("low-small", LOW, SMALL, "node1"),
+                placed("mid-medium", MID, MEDIUM, "node1").started("2026-01-01T00:00:09Z"),
+                placed("high-small", HIGH, SMALL, "node1"),
+            ],
+            wanting(HIGH, LARGE),
+            &["node1: mid-small low-small"],
+        ),
+        (
+            1,
+            &[
+                placed("low5", LOW, SMALL, "node1").started("2026-01-01T00:00:05Z"),
+                placed("low4", LOW, SMALL, "node1").started("2026-01-01T00:00:04Z"),
+                placed("mid", MID, MEDIUM, "node1").started("2026-01-01T00:00:01Z"),
+                placed("high", HIGH, SMALL, "node1"),
+            ],
+            wanting(HIGH, LARGE),
+            &["node1: mid low5"],
+        ),
+        (
+            1,
+            &[
+                placed("neg", NEG, LARGE, "node1").terminating(),
+                placed("low", LOW, SMALL, "node1"),
+            ],
+            wanting(LOW, LARGE),
+            &["node1: neg"],
+        ),
+    ];
+    for (count, pods, pod, expected) in table {
+        let attempt = Attempt::new(&nodes(count), pods, &pod);
+        assert_eq!(attempt.all_candidates(), expected);
+        let result = attempt.post_filter();
+        assert!(result.status.is_success());
+        assert_eq!(result.nomination, NominatedNode::Keep);
+    }
+}
+
+fn budget(allowed: i32, disrupted: &[&str]) -> Arc<Budget> {
+    Arc::new(Budget {
+        namespace: Symbol::new("default"),
+        name: "b".into(),
+        selector: LabelSelector::compile(&[("app", "a")], &[]).unwrap(),
+        allowed,
+        disrupted: disrupted.iter().map(|name| (*name).into()).collect(),
+    })
+}
+
+#[test]
+fn budgets_protect_pods_beyond_what_they_allow() {
+    let victims = ["v1", "v2"].map(|name| placed(name, LOW, MEDIUM, "node1").label("app", "a"));
+    let mut attempt = Attempt::new(&nodes(1), &victims, &wanting(HIGH, 400));
+    attempt.budgets = vec![budget(1, &[])];
+    assert_eq!(attempt.all_candidates(), ["node1: v1 v2 (1 protected)"]);
+    attempt.budgets = vec![budget(1, &["v2"])];
+    assert_eq!(attempt.all_candidates(), ["node1: v1 v2"]);
+    attempt.budgets = vec![budget(0, &[]), budget(5, &[])];
+    assert_eq!(attempt.all_candidates(), ["node1: v1 v2 (2 protected)"]);
+}
+
+#[test]
+fn protected_pods_are_spared_before_others() {
+    let pods = [
+        placed("plain", LOW, MEDIUM, "node1").started("2026-01-01T00:00:01Z"),
+        placed("guarded", LOW, MEDIUM, "node1")
+            .label("app", "a")
+            .started("2026-01-01T00:00:02Z"),
+    ];
+    let mut attempt = Attempt::new(&nodes(1), &pods, &wanting(HIGH, LARGE));
+    assert_eq!(attempt.all_candidates(), ["node1: guarded"]);
+    attempt.budgets = vec![budget(0, &[])];
+    assert_eq!(attempt.all_candidates(), ["node1: plain"]);
+}
+
+const TWO_OF_FIVE: CandidateLimits = CandidateLimits {
+    percentage: 40,
+    absolute: 1,
+};
+
+/// Five nodes full of one pod each; `high` of them with pods that cannot be evicted.
+fn five(high: &[usize], protected: &[usize]) -> Attempt {
+    let pods: Vec<_> = (1..=5)
+        .map(|at| {
+            let priority = if high.contains(&at) { HIGH } else { LOW };
+            let pod = placed(&format!("v{at}"), priority, LARGE, &format!("node{at}"));
+            if protected.contains(&at) {
+                pod.label("app", "a")
+            } else {
+                pod
+            }
+        })
+        .collect();
+    Attempt::new(&nodes(5), &pods, &wanting(HIGH, LARGE))
+}
+
+#[test]
+fn the_search_begins_at_the_offset_and_ends_with_enough_candidates() {
+    let names = |attempt: &Attempt| attempt.candidates(TWO_OF_FIVE, 4);
+    assert_eq!(names(&five(&[], &[])), ["node5: v5", "node1: v1"]);
+    assert_eq!(names(&five(&[2, 5], &[])), ["node1: v1", "node3: v3"]);
+    let mut protected = five(&[2], &[5, 1]);
+    protected.budgets = vec![budget(0, &[])];
+    assert_eq!(
+        names(&protected),
+        ["node3: v3", "node5: v5 (1 protected)", "node1: v1 (1 protected)"]
+    );
+}
+
+#[test]
+fn some_pods_may_not_preempt() {
+    let low = placed("low", LOW, LARGE, "node1");
+    let never = Attempt::new(&nodes(1), &[low.clone()], &wanting(HIGH, LARGE).never_preempts());
+    assert_eq!(
+        never.message(),
+        "preemption: not eligible due to preemptionPolicy=Never."
+    );
+    assert_eq!(never.post_filter().nomination, NominatedNode::Keep);
+    let leaving = low.clone().terminating();
+    let marked = leaving
+        .clone()
+        .condition("DisruptionTarget", "True", "PreemptionByScheduler", "");
+    let message = |pod: &PodBuilder| {
+        let nominated = wanting(HIGH, LARGE).nominated("node1");
+        Attempt::new(&nodes(1), &[pod.clone()], &nominated).message()
+    };
+    let waits = "preemption: not eligible due to a terminating pod on the nominated node.";
+    assert_eq!(message(&marked), waits);
+    assert_eq!(message(&leaving), "");
+    assert_eq!(message(&low), "");
+}
+
+#[test]
+fn nodes_whose_status_is_absent_may_be_helped_too() {
+    let mut attempt = five(&[1, 2, 3], &[]);
+    attempt.statuses.explicit.retain(|(idx, _)| idx.0 == 3);
+    attempt.statuses.explicit[0].1.code = Code::UnschedulableAndUnresolvable;
+    assert_eq!(attempt.all_candidates(), [] as [&str; 0]);
+    attempt.statuses.absent = Status::unschedulable(Symbol::new("why"));
+    assert_eq!(attempt.all_candidates(), ["node5: v5"]);
+}
+
+/// A plugin that cannot think a pod of this name away.
+struct Stubborn(&'static str);
+
+impl Plugin for Stubborn {
+    fn name(&self) -> Symbol {
+        Symbol::new("test-plugin")
+    }
+
+    fn pre_filter(&self) -> Option<&dyn PreFilter> {
+        Some(self)
+    }
+}
+
+impl PreFilter for Stubborn {
+    fn pre_filter_reads(&self) -> Reads {
+        Reads::POD
+    }
+
+    fn pre_filter_pod(&self, _: &ClusterView<'_>, _: &mut CycleState, _: &PodInfo) -> PreFilterOutcome {
+        PreFilterOutcome::default()
+    }
+
+    fn extensions(&self) -> Option<&dyn PreFilterExtensions> {
+        Some(self)
+    }
+}
+
+impl PreFilterExtensions for Stubborn {
+    fn add_pod(&self, _: &mut CycleState, _: &PodInfo, _: &PodInfo, _: &NodeInfo) -> Status {
+        Status::SUCCESS
+    }
+
+    fn remove_pod(&self, _: &mut CycleState, pod: &PodInfo, other: &PodInfo, _: &NodeInfo) -> Status {
+        if *other.name == *self.0 {
+            Status::error(format!("failed to remove pod: {}", pod.name))
+        } else {
+            Status::SUCCESS
+        }
+    }
+}
+
+#[test]
+fn a_failure_on_one_node_matters_only_without_candidates() {
+    let attempt = |count| {
+        let mut registry = crate::plugins::registry();
+        registry
+            .register("test-plugin", |_| Ok(Arc::new(Stubborn("v1"))))
+            .unwrap();
+        let profile = profile(&registry, &["test-plugin"]);
+        let pods: Vec<_> = (1..=count)
+            .map(|at| placed(&format!("v{at}"), LOW, LARGE, &format!("node{at}")))
+            .collect();
+        Attempt::with_profile(profile, &nodes(count), &pods, &wanting(HIGH, LARGE))
+    };
+    assert_eq!(attempt(2).all_candidates(), ["node2: v2"]);
+    assert!(attempt(2).post_filter().status.is_success());
+    let failed = attempt(1).post_filter();
+    assert_eq!(failed.status.code, Code::Error);
+    assert_eq!(
+        failed.status.message(),
+        "preemption: running RemovePod on PreFilter plugin \"test-plugin\": failed to remove pod: p"
+    );
+}
