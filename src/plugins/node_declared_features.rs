@@ -101,7 +101,7 @@ mod tests {
     use super::*;
     use crate::framework::QueueingHint::{Queue, QueueSkip};
     use crate::plugins::check::{filter, hint, node_event, plugin, updated, world};
-    use crate::testing::{PodBuilder, node, pod};
+    use crate::testing::{NodeBuilder, PodBuilder, node, pod};
 
     const FEATURE: &str = "UserNamespacesHostNetworkSupport";
 
@@ -126,7 +126,7 @@ mod tests {
         let plugin = plugin("NodeDeclaredFeatures");
         let with = node("a").declared_feature(FEATURE);
         let action = ActionType::UPDATE_NODE_DECLARED_FEATURE;
-        let after = |old, new| {
+        let after = |old: &NodeBuilder, new: &NodeBuilder| {
             hint(
                 &*plugin,
                 &needing(),
@@ -137,7 +137,7 @@ mod tests {
         };
         assert_eq!(after(&node("a"), &with), Some(Queue));
         assert_eq!(after(&with, &with), Some(QueueSkip));
-        let changed = |old, new| {
+        let changed = |old: &PodBuilder, new: &PodBuilder| {
             hint(
                 &*plugin,
                 &needing(),

@@ -204,7 +204,7 @@ fn the_least_important_pods_that_make_room_are_the_victims() {
                 placed("high-small", HIGH, SMALL, "node1"),
             ],
             wanting(HIGH, LARGE),
-            &["node1: mid-small low-small"],
+            &["node1: mid-medium low-small"],
         ),
         (
             1,
@@ -251,7 +251,7 @@ fn budgets_protect_pods_beyond_what_they_allow() {
     let victims = ["v1", "v2"].map(|name| placed(name, LOW, MEDIUM, "node1").label("app", "a"));
     let mut attempt = Attempt::new(&nodes(1), &victims, &wanting(HIGH, 400));
     attempt.budgets = vec![budget(1, &[])];
-    assert_eq!(attempt.all_candidates(), ["node1: v1 v2 (1 protected)"]);
+    assert_eq!(attempt.all_candidates(), ["node1: v2 v1 (1 protected)"]);
     attempt.budgets = vec![budget(1, &["v2"])];
     assert_eq!(attempt.all_candidates(), ["node1: v1 v2"]);
     attempt.budgets = vec![budget(0, &[]), budget(5, &[])];
