@@ -52,7 +52,7 @@ impl PreEnqueue for SchedulingGates {
 #[cfg(test)]
 mod tests {
     use crate::framework::QueueingHint::{Queue, QueueSkip};
-    use crate::framework::{ActionType, EventResource, Plugin};
+    use crate::framework::{ActionType, EventResource};
     use crate::plugins::check::{built, hint, plugin, told, updated};
     use crate::testing::{PodBuilder, pod};
 

@@ -53,7 +53,10 @@ mod tests {
     const LOW: i32 = 0;
     const NEG: i32 = -100;
 
-    fn candidate(node: u32, victims: &[(i32, u8)], pdb_violations: usize) -> Candidate {
+    /// Priorities and start times.
+    type Victims<'a> = &'a [(i32, u8)];
+
+    fn candidate(node: u32, victims: Victims<'_>, pdb_violations: usize) -> Candidate {
         let victims = victims.iter().map(|(priority, second)| {
             pod("v")
                 .priority(*priority)
@@ -69,7 +72,7 @@ mod tests {
     }
 
     /// Positions of the best among candidates given by the priorities and start times of their victims.
-    fn best(all: &[&[(i32, u8)]]) -> Vec<u32> {
+    fn best(all: &[Victims<'_>]) -> Vec<u32> {
         let candidates: Vec<_> = all
             .iter()
             .zip(0..)
@@ -80,7 +83,7 @@ mod tests {
 
     #[test]
     fn each_criterion_decides_where_those_before_it_tie() {
-        let table: [(&[&[(i32, u8)]], &[u32]); 10] = [
+        let table: [(&[Victims<'_>], &[u32]); 10] = [
             (&[], &[]),
             (&[&[(MID, 0)], &[(MID, 0)], &[(LOW, 0)]], &[2]),
             (

@@ -309,7 +309,11 @@ fn the_search_begins_at_the_offset_and_ends_with_enough_candidates() {
 #[test]
 fn some_pods_may_not_preempt() {
     let low = placed("low", LOW, LARGE, "node1");
-    let never = Attempt::new(&nodes(1), &[low.clone()], &wanting(HIGH, LARGE).never_preempts());
+    let never = Attempt::new(
+        &nodes(1),
+        std::slice::from_ref(&low),
+        &wanting(HIGH, LARGE).never_preempts(),
+    );
     assert_eq!(
         never.message(),
         "preemption: not eligible due to preemptionPolicy=Never."
@@ -321,7 +325,7 @@ fn some_pods_may_not_preempt() {
         .condition("DisruptionTarget", "True", "PreemptionByScheduler", "");
     let message = |pod: &PodBuilder| {
         let nominated = wanting(HIGH, LARGE).nominated("node1");
-        Attempt::new(&nodes(1), &[pod.clone()], &nominated).message()
+        Attempt::new(&nodes(1), std::slice::from_ref(pod), &nominated).message()
     };
     let waits = "preemption: not eligible due to a terminating pod on the nominated node.";
     assert_eq!(message(&marked), waits);

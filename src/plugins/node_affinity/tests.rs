@@ -79,7 +79,7 @@ fn named(names: &[&str]) -> Value {
 fn node_names_narrow_the_search() {
     let narrowed = |terms: &[Value]| check::narrowed(&*affinity(), &requiring(terms));
     let one = json!({"matchFields": [named(&["node1"])], "matchExpressions": [is("foo", "In", &["bar"])]});
-    assert_eq!(narrowed(&[one.clone()]), Some(vec!["node1"]));
+    assert_eq!(narrowed(std::slice::from_ref(&one)), Some(vec!["node1"]));
     assert_eq!(
         narrowed(&[one.clone(), json!({"matchExpressions": [is("a", "Exists", &[])]})]),
         None

@@ -155,7 +155,7 @@ fn pods_that_give_resources_back_are_worth_another_try() {
     let gone = |pod: &PodBuilder| after(&pending, EventResource::AssignedPod, ActionType::DELETE, &deleted(pod));
     assert_eq!(gone(&other), Some(QueueSkip));
     assert_eq!(gone(&other.clone().nominated("n")), Some(Queue));
-    assert_eq!(gone(&other.clone().on("n")), Some(Queue));
+    assert_eq!(gone(&other.on("n")), Some(Queue));
     let shrank = |old: &PodBuilder, new: &PodBuilder| {
         let action = ActionType::UPDATE_POD_SCALE_DOWN;
         after(&pending, EventResource::AssignedPod, action, &updated(old, new))
