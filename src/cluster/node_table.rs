@@ -138,6 +138,10 @@ impl NodeTable {
 pub trait PodLister: Send + Sync {
     /// Pods on a node, assumed ones included.
     fn on_node(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;
+    /// Whether a pod of lower priority than `priority` is on a node: the question that preemption asks of every node.
+    fn any_below(&self, node: NodeIdx, priority: i32) -> bool {
+        self.on_node(node).iter().any(|pod| pod.priority() < priority)
+    }
     /// Pods nominated to a node.
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;
     /// All PodDisruptionBudgets; asked for by preemption alone.

@@ -151,6 +151,11 @@ impl PodLister for Cluster {
             .collect()
     }
 
+    fn any_below(&self, node: NodeIdx, priority: i32) -> bool {
+        let charges = self.ledger.charges(node);
+        charges.iter().any(|charge| charge.priority < priority)
+    }
+
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>> {
         self.ledger
             .nominations(node)

@@ -58,6 +58,9 @@ fn succeed(status: Status) -> Result<(), Status> {
 /// without them.
 pub(super) fn on_node(trial: &Trial<'_>, node: &NodeInfo) -> Result<(Vec<Arc<PodInfo>>, usize), Status> {
     let priority = trial.pod.priority();
+    if !trial.cluster.pods.any_below(node.idx, priority) {
+        return Err(Status::unresolvable(*NO_VICTIMS));
+    }
     let mut lower = trial.cluster.pods.on_node(node.idx);
     lower.retain(|pod| pod.priority() < priority);
     if lower.is_empty() {
