@@ -55,10 +55,13 @@ pub struct SniCertificate {
     pub names: Vec<String>,
 }
 
+/// A certificate with the names that it is meant for; none: those in it.
+type Named = (Vec<String>, Arc<CertifiedKey>);
+
 #[derive(Debug)]
 struct Set {
     default: Arc<CertifiedKey>,
-    named: Vec<(Vec<String>, Arc<CertifiedKey>)>,
+    named: Vec<Named>,
 }
 
 /// The certificates in use.
@@ -172,7 +175,7 @@ fn serves(names: &[String], key: &CertifiedKey, name: &str) -> bool {
     })
 }
 
-fn read_named(sni: &[SniCertificate]) -> Result<Vec<(Vec<String>, Arc<CertifiedKey>)>, ServerError> {
+fn read_named(sni: &[SniCertificate]) -> Result<Vec<Named>, ServerError> {
     sni.iter()
         .map(|entry| {
             Ok((

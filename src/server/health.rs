@@ -269,7 +269,7 @@ mod tests {
         ])
     }
 
-    fn check(endpoint: HealthEndpoint, synced: bool, query: &str, expected: Expect) {
+    fn check(endpoint: HealthEndpoint, synced: bool, query: &str, expected: &Expect) {
         let metrics = Metrics::new(&MetricsOptions::default());
         let checks = checks(synced).of(endpoint);
         let (code, text) = answer(endpoint, &checks, Question::parse(Some(query)), &metrics);
@@ -282,7 +282,7 @@ mod tests {
             HealthEndpoint::Healthz,
             true,
             "",
-            expect![[r#"
+            &expect![[r#"
             200
             ok"#]],
         );
@@ -290,7 +290,7 @@ mod tests {
             HealthEndpoint::Livez,
             true,
             "verbose",
-            expect![[r#"
+            &expect![[r#"
             200
             [+]ping ok
             livez check passed
@@ -300,7 +300,7 @@ mod tests {
             HealthEndpoint::Readyz,
             true,
             "verbose=1",
-            expect![[r#"
+            &expect![[r#"
             200
             [+]leaderElection ok
             [+]shutdown ok
@@ -317,7 +317,7 @@ mod tests {
             HealthEndpoint::Readyz,
             false,
             "",
-            expect![[r#"
+            &expect![[r#"
             500
             [+]leaderElection ok
             [+]shutdown ok
@@ -334,7 +334,7 @@ mod tests {
             HealthEndpoint::Readyz,
             false,
             "verbose&exclude=sched-handler-sync&exclude=etcd&exclude=a",
-            expect![[r#"
+            &expect![[r#"
             200
             [+]leaderElection ok
             [+]shutdown ok

@@ -66,7 +66,8 @@ type SharedSite = Arc<pages::Site>;
 fn health_routes(router: Router<SharedSite>, endpoint: HealthEndpoint, site: &SharedSite) -> Router<SharedSite> {
     let checks: Arc<[HealthCheck]> = site.content().health.of(endpoint).into();
     let mut router = router;
-    for check in checks.iter().cloned() {
+    for check in checks.iter() {
+        let check = check.clone();
         let path = format!("/{}/{}", endpoint.as_str(), check.name());
         let handler = async move |State(site): State<SharedSite>| {
             let (code, body) = health::answer_one(endpoint, &check, &site.content().metrics);

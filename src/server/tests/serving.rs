@@ -81,7 +81,7 @@ async fn pages_answer_over_http2_and_http1_with_a_certificate_of_our_own() {
 
 #[tokio::test]
 async fn log_verbosity_is_changed_by_put_alone() {
-    let (guard, _in_use) = crate::telemetry::TelemetryGuard::of_this_thread();
+    let (guard, _in_use) = TelemetryGuard::of_this_thread();
     let guard = Arc::new(guard);
     let content = Content {
         logging: Some(Arc::clone(&guard)),
