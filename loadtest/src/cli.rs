@@ -20,7 +20,7 @@ use crate::controlplane::{Options, state};
 use crate::measure::{RunSpec, SchedulerKind, run};
 use crate::parity::{self, ParityArgs};
 use crate::populate::Pace;
-use crate::schedulers::SupercargoLaunch;
+use crate::schedulers::SchedulerLaunch;
 use crate::target::TargetKind;
 use crate::workload::WorkloadSpec;
 
@@ -179,11 +179,11 @@ impl CommonArgs {
                 trace: self.trace.clone(),
                 seed: self.seed,
             },
-            supercargo: SupercargoLaunch {
+            launch: SchedulerLaunch {
                 binary: self.scheduler_bin.clone(),
                 config: self.config.clone(),
                 settings: self.settings.clone(),
-                ..SupercargoLaunch::default()
+                ..SchedulerLaunch::default()
             },
             in_flight: self.in_flight,
             create_during,

@@ -4,7 +4,7 @@
 
 use anyhow::Result;
 
-use crate::client::ApiClient;
+use crate::client::Endpoint;
 use crate::workload::Prepared;
 
 /// What the API server holds.
@@ -24,7 +24,7 @@ pub struct EndState {
 ///
 /// # Errors
 /// When they cannot be read.
-pub async fn check(client: &ApiClient, prepared: &Prepared) -> Result<EndState> {
+pub async fn check(client: &Endpoint, prepared: &Prepared) -> Result<EndState> {
     let watch = crate::podwatch::PodWatch::start(client.clone()).await?;
     let counts = watch.counts()?;
     Ok(EndState {

@@ -22,7 +22,7 @@ use crate::podwatch::{BoundPod, Counts, PodWatch};
 use crate::populate::{Pace, create_all};
 use crate::process::Managed;
 use crate::report::{Latency, RunReport};
-use crate::schedulers::{SupercargoLaunch, kube_scheduler, supercargo};
+use crate::schedulers::{SchedulerLaunch, kube_scheduler, supercargo};
 use crate::target::{Target, TargetKind};
 use crate::workload::{Prepared, WorkloadSpec, prepare};
 
@@ -68,8 +68,8 @@ pub struct RunSpec {
     pub target: TargetKind,
     /// The workload.
     pub workload: WorkloadSpec,
-    /// How Supercargo is started; its `config` also goes to kube-scheduler.
-    pub supercargo: SupercargoLaunch,
+    /// How the scheduler is started.
+    pub launch: SchedulerLaunch,
     /// Bindings that the bare client has in flight.
     pub in_flight: usize,
     /// Create pods while the scheduler runs, at this pace, and report latencies.
@@ -115,8 +115,7 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
             .await
             .context("creating pods")?;
     }
-    // A connection of its own, as a scheduler's watch has.
-    let watch = PodWatch::start(ApiClient::new(target.endpoint())?).await?;
+    let watch = PodWatch::start(target.endpoint().clone()).await?;
     let run = Run {
         spec,
         who,
@@ -129,7 +128,7 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
     let started = Instant::now();
     let (process, sent) = run.schedule(replay).await?;
     let finished = run.finish(process, started).await?;
-    let state = check(&client, &prepared).await?;
+    let state = check(target.endpoint(), &prepared).await?;
     let bound = watch.bound();
     let report = run.report(&finished, &state, started, run.latency(&bound, sent.as_deref()));
     Ok(Outcome { report, bound })
@@ -160,12 +159,11 @@ impl Run<'_> {
         let dir = self.folder.path();
         let process = match self.who {
             SchedulerKind::Supercargo => {
-                Some(supercargo(&self.spec.supercargo, &kubeconfig, dir, "supercargo")?.process)
+                Some(supercargo(&self.spec.launch, &kubeconfig, dir, "supercargo")?.process)
             }
             SchedulerKind::KubeScheduler => {
-                let config = self.spec.supercargo.config.as_deref();
-                let (config, dir) = (config.map(Path::to_owned), dir.to_owned());
-                let start = move || kube_scheduler(config.as_deref(), &kubeconfig, &dir);
+                let (launch, dir) = (self.spec.launch.clone(), dir.to_owned());
+                let start = move || kube_scheduler(&launch, &kubeconfig, &dir, "kube-scheduler");
                 Some(
                     tokio::task::spawn_blocking(start)
                         .await

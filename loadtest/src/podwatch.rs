@@ -14,9 +14,10 @@ use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
 use parking_lot::Mutex;
 use serde::Deserialize;
-use tokio::task::JoinHandle;
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
 
-use crate::client::{ApiClient, Lines};
+use crate::client::{ApiClient, Endpoint, Lines};
 
 /// Objects a page when listing: a page of small pods is a few megabytes.
 const PAGE: usize = 2_000;
@@ -90,24 +91,37 @@ struct Seen {
     failure: Option<String>,
 }
 
-/// A running watch; dropping it ends it.
+/// A running watch on a thread of its own; dropping it ends it.
 #[derive(Debug)]
 pub struct PodWatch {
     seen: Arc<Mutex<Seen>>,
-    task: JoinHandle<()>,
+    stop: CancellationToken,
 }
 
 impl PodWatch {
     /// Lists all pods and watches from there on; returns once the list is in and the watch is open.
     ///
+    /// The thread has a runtime of its own: a load generator with many requests in flight would let the watch wait its
+    /// turn, and kube-apiserver ends watches that do not keep up.
+    ///
     /// # Errors
     /// When the pods cannot be listed or watched.
-    pub async fn start(client: ApiClient) -> Result<Self> {
+    pub async fn start(endpoint: Endpoint) -> Result<Self> {
         let seen = Arc::new(Mutex::new(Seen::default()));
-        let version = list(&client, &seen).await?;
-        let lines = open(&client, &version).await?;
-        let task = tokio::spawn(follow(client, Arc::clone(&seen), lines));
-        Ok(Self { seen, task })
+        let stop = CancellationToken::new();
+        let (ready, opened) = oneshot::channel();
+        let this = Self { seen: Arc::clone(&seen), stop: stop.clone() };
+        let body = move || {
+            let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+            let runtime = match runtime {
+                Ok(runtime) => runtime,
+                Err(error) => return drop(ready.send(Err(error.into()))),
+            };
+            runtime.block_on(async { stop.run_until_cancelled(watch(&endpoint, &seen, ready)).await });
+        };
+        std::thread::Builder::new().name("pod-watch".to_owned()).spawn(body).context("cannot start a thread")?;
+        opened.await.context("the watch's thread ended")??;
+        Ok(this)
     }
 
     /// The counts now.
@@ -131,20 +145,36 @@ impl PodWatch {
 
 impl Drop for PodWatch {
     fn drop(&mut self) {
-        self.task.abort();
+        self.stop.cancel();
     }
 }
 
-/// Reads events until the task is aborted; a broken watch is followed by a new list.
-async fn follow(client: ApiClient, seen: Arc<Mutex<Seen>>, mut lines: Lines) {
+async fn watch(endpoint: &Endpoint, seen: &Mutex<Seen>, ready: oneshot::Sender<Result<()>>) {
+    let opening = async {
+        let client = ApiClient::new(endpoint)?;
+        let lines = open(&client, &list(&client, seen).await?).await?;
+        Ok((client, lines))
+    };
+    // Nobody waits for the answer only if the start was given up; the watch then ends with its token.
+    match opening.await {
+        Ok((client, lines)) => {
+            drop(ready.send(Ok(())));
+            follow(&client, seen, lines).await;
+        }
+        Err(error) => drop(ready.send(Err(error))),
+    }
+}
+
+/// Reads events until the task is dropped; a broken watch is followed by a new list.
+async fn follow(client: &ApiClient, seen: &Mutex<Seen>, mut lines: Lines) {
     loop {
-        let end = read(&seen, &mut lines).await;
+        let end = read(seen, &mut lines).await;
         tracing::debug!(?end, "the harness's pod watch ended");
         seen.lock().counts.interruptions += 1;
         let mut tries = 0;
         lines = loop {
             tokio::time::sleep(RELIST_PAUSE).await;
-            let again = async { open(&client, &list(&client, &seen).await?).await };
+            let again = async { open(client, &list(client, seen).await?).await };
             match again.await {
                 Ok(lines) => break lines,
                 Err(error) if tries >= 300 => {

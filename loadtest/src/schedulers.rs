@@ -15,9 +15,12 @@ use crate::controlplane::arguments;
 use crate::controlplane::build::{self, Component};
 use crate::process::{Launch, Managed, OnDrop, free_port, write_private};
 
-/// How Supercargo is started.
+/// kube-scheduler's client limit: beyond what any API server here answers.
+const PEER_REQUESTS_PER_SECOND: u32 = 10_000;
+
+/// How a scheduler is started.
 #[derive(Debug, Clone, Default)]
-pub struct SupercargoLaunch {
+pub struct SchedulerLaunch {
     /// The binary; else the one beside this executable.
     pub binary: Option<PathBuf>,
     /// A KubeSchedulerConfiguration; kubeconfig and leader election in it are overridden.
@@ -43,7 +46,7 @@ pub struct Scheduler {
 ///
 /// # Errors
 /// When the binary is not found, a file cannot be read, or it cannot be started.
-pub fn supercargo(launch: &SupercargoLaunch, kubeconfig: &Path, dir: &Path, name: &str) -> Result<Scheduler> {
+pub fn supercargo(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, name: &str) -> Result<Scheduler> {
     let binary = match &launch.binary {
         Some(binary) => binary.clone(),
         None => beside_this_executable("supercargo")?,
@@ -79,36 +82,22 @@ pub fn supercargo(launch: &SupercargoLaunch, kubeconfig: &Path, dir: &Path, name
     })
 }
 
-/// Starts the real kube-scheduler, building it first if the cache lacks it.
+/// Starts the real kube-scheduler, building it first if the cache lacks it. Of `launch` it takes the configuration
+/// (without our own documents), leader election and further arguments.
 ///
 /// # Errors
 /// When it cannot be built or started, or the configuration cannot be read.
-pub fn kube_scheduler(config: Option<&Path>, kubeconfig: &Path, dir: &Path) -> Result<Scheduler> {
+pub fn kube_scheduler(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, name: &str) -> Result<Scheduler> {
     let binary = build::ensure(Component::KubeScheduler)?;
-    let file = match config {
-        None => arguments::kube_scheduler_config(dir, kubeconfig)?,
-        Some(config) => {
-            let file = dir.join("kube-scheduler.yaml");
-            let kept = documents(Some(config))?
-                .into_iter()
-                .filter(|one| kind(one) == "KubeSchedulerConfiguration");
-            write_config(&file, kept.collect(), kubeconfig, false, Some(10_000))?;
-            file
-        }
-    };
+    let file = dir.join(format!("{name}.yaml"));
+    let ours = |one: &Value| kind(one) == "SupercargoConfiguration";
+    let kept = documents(launch.config.as_deref())?.into_iter().filter(|one| !ours(one));
+    write_config(&file, kept.collect(), kubeconfig, launch.leader_elect, Some(PEER_REQUESTS_PER_SECOND))?;
     let port = free_port()?;
-    let args = arguments::kube_scheduler(&file, port);
-    let launch = Launch {
-        name: "kube-scheduler",
-        program: &binary,
-        args,
-        log_dir: dir,
-        on_drop: OnDrop::Kill,
-    };
-    Ok(Scheduler {
-        process: Managed::spawn(launch)?,
-        port,
-    })
+    let mut args = arguments::kube_scheduler(&file, port);
+    args.extend(launch.extra_args.iter().cloned());
+    let launch = Launch { name, program: &binary, args, log_dir: dir, on_drop: OnDrop::Kill };
+    Ok(Scheduler { process: Managed::spawn(launch)?, port })
 }
 
 /// A binary of this workspace: in the folder of this executable or, for test executables, the one above it.

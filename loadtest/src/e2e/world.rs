@@ -1,0 +1,433 @@
+//! The surroundings of a scenario: an API server with nothing in it, a client, schedulers to start, and waiting.
+//!
+//! The embedded server is fresh for every scenario. A real control plane is started once for all tests of a process and
+//! swept between them, so these scenarios take turns.
+//!
+//! Does not: contain scenarios.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context as _, Result, bail};
+use http::StatusCode;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Event, Node, Pod};
+use k8s_openapi::api::scheduling::v1::PriorityClass;
+use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use parking_lot::Mutex;
+use serde_json::{Value, json};
+use supercargo_apiserver::faults::{FaultAction, FaultRule};
+use supercargo_apiserver::server::{ServerConfig, ServerHandle};
+
+use super::objects::{NodeBuilder, PodBuilder};
+use crate::controlplane::credentials::User;
+use crate::controlplane::{ControlPlane, Options};
+use crate::process::write_private;
+use crate::schedulers::{self, Scheduler, SchedulerLaunch};
+
+/// The longest wait for one thing. Long, as the machine may be busy; a passing test waits for milliseconds.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Pause between two looks at a condition.
+const LOOK: Duration = Duration::from_millis(25);
+/// The longest that a whole scenario may take.
+const SCENARIO_LIMIT: Duration = Duration::from_secs(240);
+/// The environment variable that names the scheduler under test.
+const SCHEDULER_VARIABLE: &str = "SUPERCARGO_E2E_SCHEDULER";
+
+/// Which API server.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Backend {
+    /// The embedded server, in this process.
+    Embedded,
+    /// etcd and kube-apiserver.
+    Real,
+}
+
+/// The control plane that all real scenarios of a process share, one after another.
+static PLANE: Mutex<Option<ControlPlane>> = Mutex::new(None);
+
+#[derive(Debug)]
+enum Server {
+    Embedded(ServerHandle),
+    Real(Box<ControlPlane>),
+}
+
+/// What a scenario works with.
+#[derive(Debug)]
+pub struct World {
+    /// The API server as its administrator.
+    pub client: kube::Client,
+    /// A folder for files and logs, removed at the end.
+    pub dir: PathBuf,
+    /// Whether the scheduler under test is kube-scheduler: scenarios about our own promises then return at once.
+    pub upstream: bool,
+    server: Server,
+    kubeconfig: PathBuf,
+    _temporary: tempfile::TempDir,
+}
+
+/// How a scenario starts a scheduler.
+#[derive(Debug, Clone, Default)]
+pub struct Start<'a> {
+    /// Names its files; different for each scheduler of a scenario.
+    pub name: &'a str,
+    /// The text of a KubeSchedulerConfiguration.
+    pub config: Option<&'a str>,
+    /// Take part in leader election.
+    pub leader_elect: bool,
+    /// Use another kubeconfig than the world's.
+    pub kubeconfig: Option<&'a Path>,
+}
+
+/// Runs one scenario on a backend; panics with its error and the schedulers' logs.
+///
+/// # Panics
+/// When the scenario fails or takes too long.
+pub fn run<F>(backend: Backend, name: &str, scenario: F)
+where
+    F: AsyncFnOnce(&mut World) -> Result<()>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let outcome = runtime.context("cannot start the runtime").and_then(|runtime| {
+        let mut plane = (backend == Backend::Real).then(|| PLANE.lock());
+        runtime.block_on(async {
+            let mut world = World::create(backend, plane.as_mut().and_then(|slot| slot.take())).await?;
+            let ended = tokio::time::timeout(SCENARIO_LIMIT, scenario(&mut world)).await;
+            let outcome = ended.unwrap_or_else(|_| bail!("not over after {SCENARIO_LIMIT:?}"));
+            outcome.with_context(|| world.logs())?;
+            // A failed scenario's control plane is not used again.
+            if let (Some(slot), Server::Real(used)) = (plane.as_mut(), world.server) {
+                **slot = Some(*used);
+            }
+            Ok(())
+        })
+    });
+    if let Err(error) = outcome {
+        #[expect(clippy::panic, reason = "a failed scenario fails its test")]
+        {
+            panic!("{name} on {backend:?}: {error:?}");
+        }
+    }
+}
+
+impl World {
+    async fn create(backend: Backend, plane: Option<ControlPlane>) -> Result<Self> {
+        let temporary = tempfile::tempdir().context("cannot create a temporary folder")?;
+        let dir = temporary.path().to_owned();
+        let upstream = match std::env::var(SCHEDULER_VARIABLE) {
+            Ok(name) if name == "kube-scheduler" => true,
+            Ok(name) if !name.is_empty() && name != "supercargo" => bail!("{SCHEDULER_VARIABLE}={name} is not known"),
+            _ => false,
+        };
+        let (server, admin, kubeconfig) = match backend {
+            Backend::Embedded => {
+                let server = embedded_server().await?;
+                let file = dir.join("embedded.kubeconfig");
+                write_private(&file, &server.kubeconfig())?;
+                (Server::Embedded(server), file.clone(), file)
+            }
+            Backend::Real => {
+                let plane = match plane {
+                    Some(plane) => plane,
+                    None => ControlPlane::start(&Options::default()).await?,
+                };
+                let (admin, scheduler) = (plane.kubeconfig(User::Admin), plane.kubeconfig(User::Scheduler));
+                (Server::Real(Box::new(plane)), admin, scheduler)
+            }
+        };
+        let client = client(&admin).await?;
+        let world = Self { client, dir, upstream, server, kubeconfig, _temporary: temporary };
+        world.sweep().await?;
+        Ok(world)
+    }
+
+    /// Removes what an earlier scenario left.
+    async fn sweep(&self) -> Result<()> {
+        let now = DeleteParams::default().grace_period(0);
+        let pods: Api<Pod> = Api::all(self.client.clone());
+        for pod in pods.list(&ListParams::default()).await?.items {
+            let (namespace, name) = (pod.metadata.namespace.unwrap_or_default(), pod.metadata.name.unwrap_or_default());
+            Api::<Pod>::namespaced(self.client.clone(), &namespace).delete(&name, &now).await?;
+        }
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        for node in nodes.list(&ListParams::default()).await?.items {
+            nodes.delete(&node.metadata.name.unwrap_or_default(), &now).await?;
+        }
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
+        for lease in leases.list(&ListParams::default()).await?.items {
+            leases.delete(&lease.metadata.name.unwrap_or_default(), &now).await?;
+        }
+        Ok(())
+    }
+
+    /// Starts a scheduler of the default profile and waits until it is ready.
+    ///
+    /// # Errors
+    /// When it does not get ready.
+    pub async fn scheduler(&self) -> Result<Scheduler> {
+        let mut scheduler = self.start(&Start { name: "scheduler", ..Start::default() }).await?;
+        self.ready(&mut scheduler).await?;
+        Ok(scheduler)
+    }
+
+    /// Starts a scheduler without waiting.
+    ///
+    /// # Errors
+    /// When it cannot be started.
+    pub async fn start(&self, start: &Start<'_>) -> Result<Scheduler> {
+        let config = match start.config {
+            Some(text) => {
+                let file = self.dir.join(format!("{}-given.yaml", start.name));
+                write_private(&file, text)?;
+                Some(file)
+            }
+            None => None,
+        };
+        let kubeconfig = start.kubeconfig.unwrap_or(&self.kubeconfig).to_owned();
+        let (dir, name, upstream) = (self.dir.clone(), start.name.to_owned(), self.upstream);
+        let mut launch = SchedulerLaunch { config, leader_elect: start.leader_elect, ..SchedulerLaunch::default() };
+        let task = move || {
+            if upstream {
+                return schedulers::kube_scheduler(&launch, &kubeconfig, &dir, &name);
+            }
+            launch.binary = Some(schedulers::built_binary("supercargo")?);
+            schedulers::supercargo(&launch, &kubeconfig, &dir, &name)
+        };
+        tokio::task::spawn_blocking(task).await.context("the start task failed")?
+    }
+
+    /// Waits until a scheduler answers 200 on `/readyz`.
+    ///
+    /// # Errors
+    /// When it ends or does not get ready.
+    pub async fn ready(&self, scheduler: &mut Scheduler) -> Result<()> {
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            scheduler.process.ensure_running()?;
+            let answer = health(scheduler, "/readyz").await;
+            match answer {
+                Ok((StatusCode::OK, _)) => return Ok(()),
+                _ if Instant::now() < deadline => tokio::time::sleep(LOOK).await,
+                other => bail!("the scheduler is not ready after {PATIENCE:?}: {other:?}"),
+            }
+        }
+    }
+
+    /// Creates a node.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub async fn add_node(&self, node: NodeBuilder) -> Result<Node> {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        nodes.create(&PostParams::default(), &node.build()).await.context("creating a node")
+    }
+
+    /// Creates a pod in the default namespace.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub async fn add_pod(&self, pod: PodBuilder) -> Result<Pod> {
+        self.pods().create(&PostParams::default(), &pod.build()).await.context("creating a pod")
+    }
+
+    /// Creates a priority class unless it exists.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub async fn add_priority_class(&self, name: &str, value: i32) -> Result<()> {
+        let classes: Api<PriorityClass> = Api::all(self.client.clone());
+        let class: PriorityClass = serde_json::from_value(json!({"metadata": {"name": name}, "value": value}))?;
+        match classes.create(&PostParams::default(), &class).await {
+            Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
+            other => other.map(drop).context("creating a priority class"),
+        }
+    }
+
+    /// The pods of the default namespace.
+    #[must_use]
+    pub fn pods(&self) -> Api<Pod> {
+        Api::namespaced(self.client.clone(), "default")
+    }
+
+    /// The nodes.
+    #[must_use]
+    pub fn nodes(&self) -> Api<Node> {
+        Api::all(self.client.clone())
+    }
+
+    /// Deletes a pod at once.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn delete_pod(&self, name: &str) -> Result<()> {
+        let now = DeleteParams::default().grace_period(0);
+        self.pods().delete(name, &now).await.map(drop).with_context(|| format!("deleting pod {name}"))
+    }
+
+    /// Merges a patch into a node.
+    ///
+    /// # Errors
+    /// When the server refuses.
+    pub async fn patch_node(&self, name: &str, patch: &Value) -> Result<()> {
+        let params = PatchParams::default();
+        self.nodes().patch(name, &params, &Patch::Merge(patch)).await.map(drop).with_context(|| format!("patching {name}"))
+    }
+
+    /// Waits until a pod has a node and gives its name.
+    ///
+    /// # Errors
+    /// When it gets none in time.
+    pub async fn bound(&self, pod: &str) -> Result<String> {
+        let pods = self.pods();
+        let found = eventually(async || Ok(pods.get(pod).await?.spec.and_then(|spec| spec.node_name))).await;
+        found.with_context(|| format!("pod {pod} gets no node"))
+    }
+
+    /// Waits until a pod has PodScheduled=False with this reason and gives the message.
+    ///
+    /// # Errors
+    /// When the condition does not come in time.
+    pub async fn refused(&self, pod: &str, reason: &str) -> Result<String> {
+        let pods = self.pods();
+        let found = eventually(async || {
+            let status = pods.get(pod).await?.status.unwrap_or_default();
+            let condition = status.conditions.unwrap_or_default().into_iter().find(|one| {
+                one.type_ == "PodScheduled" && one.status == "False" && one.reason.as_deref() == Some(reason)
+            });
+            Ok(condition.map(|one| one.message.unwrap_or_default()))
+        });
+        found.await.with_context(|| format!("pod {pod} does not get PodScheduled=False, {reason}"))
+    }
+
+    /// Waits for an Event of this reason about this very pod.
+    ///
+    /// # Errors
+    /// When none comes in time.
+    pub async fn event(&self, pod: &Pod, reason: &str) -> Result<Event> {
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
+        let found = eventually(async || {
+            let all = events.list(&ListParams::default()).await?.items;
+            Ok(all.into_iter().find(|event| {
+                event.involved_object.uid == pod.metadata.uid && event.reason.as_deref() == Some(reason)
+            }))
+        });
+        found.await.with_context(|| format!("no {reason} event comes"))
+    }
+
+    /// The node of a pod now.
+    ///
+    /// # Errors
+    /// When the pod cannot be read.
+    pub async fn node_of(&self, pod: &str) -> Result<Option<String>> {
+        Ok(self.pods().get(pod).await?.spec.and_then(|spec| spec.node_name))
+    }
+
+    /// The scheduler's Lease.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    pub async fn lease_holder(&self) -> Result<Option<String>> {
+        let leases: Api<Lease> = Api::namespaced(self.client.clone(), "kube-system");
+        let lease = leases.get_opt("kube-scheduler").await?;
+        let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
+        Ok(holder.filter(|holder| !holder.is_empty()))
+    }
+
+    /// The embedded server, for faults that a real one cannot be asked for.
+    #[must_use]
+    pub fn embedded(&self) -> Option<&ServerHandle> {
+        match &self.server {
+            Server::Embedded(server) => Some(server),
+            Server::Real(_) => None,
+        }
+    }
+
+    /// Takes the API server away: a real one is killed, the embedded one breaks all connections and answers none.
+    ///
+    /// # Errors
+    /// When it cannot be done.
+    pub fn outage_begin(&mut self) -> Result<()> {
+        match &mut self.server {
+            Server::Embedded(server) => {
+                server.faults().add(FaultRule::default().with(FaultAction::ResetBefore))?;
+                server.faults().drop_watches("");
+                Ok(())
+            }
+            Server::Real(plane) => plane.kill_apiserver(),
+        }
+    }
+
+    /// Gives the API server back and waits until it answers.
+    ///
+    /// # Errors
+    /// When it does not come back.
+    pub async fn outage_end(&mut self) -> Result<()> {
+        match &mut self.server {
+            Server::Embedded(server) => {
+                server.faults().clear();
+                Ok(())
+            }
+            Server::Real(plane) => plane.restart_apiserver().await,
+        }
+    }
+
+    /// The ends of all logs in the world's folder.
+    fn logs(&self) -> String {
+        let mut text = String::new();
+        let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
+        for path in entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "log")) {
+            let log = std::fs::read_to_string(&path).unwrap_or_default();
+            let lines: Vec<&str> = log.lines().collect();
+            let tail = lines.get(lines.len().saturating_sub(30)..).unwrap_or_default().join("\n");
+            text.push_str(&format!("the end of {}:\n{tail}\n", path.display()));
+        }
+        text
+    }
+}
+
+/// Looks again and again until there is something to see.
+///
+/// # Errors
+/// When there is nothing after a minute; errors of the look itself are taken as nothing, and the last is told.
+pub async fn eventually<T>(mut look: impl AsyncFnMut() -> Result<Option<T>>) -> Result<T> {
+    let deadline = Instant::now() + PATIENCE;
+    loop {
+        let seen = look().await;
+        match seen {
+            Ok(Some(found)) => return Ok(found),
+            Ok(None) if Instant::now() >= deadline => bail!("not seen within {PATIENCE:?}"),
+            Err(error) if Instant::now() >= deadline => return Err(error),
+            _ => tokio::time::sleep(LOOK).await,
+        }
+    }
+}
+
+/// What a scheduler answers on a health path: status and text.
+///
+/// # Errors
+/// When it does not answer.
+pub async fn health(scheduler: &Scheduler, path: &str) -> Result<(StatusCode, String)> {
+    let mut config = kube::Config::new(format!("https://127.0.0.1:{}", scheduler.port).parse()?);
+    config.accept_invalid_certs = true;
+    config.default_retry = false;
+    let client = kube::Client::try_from(config)?;
+    let request = http::Request::get(path).body(kube::client::Body::empty())?;
+    let answer = client.send(request).await?;
+    let status = answer.status();
+    let bytes = answer.into_body().collect_bytes().await?;
+    Ok((status, String::from_utf8_lossy(&bytes).into_owned()))
+}
+
+/// A fresh embedded server on threads of its own, so that a busy scenario does not slow it.
+async fn embedded_server() -> Result<ServerHandle> {
+    let config = ServerConfig { threads: 1, ..ServerConfig::default() };
+    supercargo_apiserver::Server::start(config).await.context("starting the embedded API server")
+}
+
+async fn client(kubeconfig: &Path) -> Result<kube::Client> {
+    let file = Kubeconfig::read_from(kubeconfig).context("reading a kubeconfig")?;
+    let mut config = kube::Config::from_custom_kubeconfig(file, &KubeConfigOptions::default()).await?;
+    config.default_retry = false;
+    kube::Client::try_from(config).context("making a client")
+}
