@@ -4,8 +4,8 @@
 //! [`ControlPlane::start`] gives a fresh one in a folder of its own; dropping it kills its processes and, unless it was
 //! given a folder, removes the files. RBAC is on and every component is a user of its own. etcd does not sync to disk.
 //!
-//! Reading order: [`build`] (sources to executables), [`credentials`] (keys, tokens, kubeconfigs), [`arguments`] (command
-//! lines), [`state`] (what `cluster up` leaves for `cluster down`).
+//! Reading order: [`build`] (sources to executables), [`credentials`] (keys, tokens, kubeconfigs), [`arguments`]
+//! (command lines), [`state`] (what `cluster up` leaves for `cluster down`).
 //!
 //! Does not: run kubelets, survive a reboot, or listen anywhere but on 127.0.0.1.
 

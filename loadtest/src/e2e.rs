@@ -1,8 +1,9 @@
-//! The end-to-end suite: scheduling behaviour as a user of a cluster sees it, over HTTP, with the scheduler as a process.
+//! The end-to-end suite: scheduling behaviour as a user of a cluster sees it, over HTTP, with the scheduler as a
+//! process.
 //!
 //! Scenarios are functions over a [`World`]: an API server, a client, and a way to start schedulers. The same scenarios
-//! run on the embedded API server and on a real control plane. `SUPERCARGO_E2E_SCHEDULER=kube-scheduler` runs those that
-//! apply with the real kube-scheduler instead, which tells whether a scenario asks for what upstream does.
+//! run on the embedded API server and on a real control plane. `SUPERCARGO_E2E_SCHEDULER=kube-scheduler` runs those
+//! that apply with the real kube-scheduler instead, which tells whether a scenario asks for what upstream does.
 //!
 //! Reading order: [`world`] (servers, schedulers, waiting), [`objects`] (nodes and pods in a line), [`scenarios`].
 //!

@@ -1,7 +1,7 @@
 //! Counting the Events that a scheduler wrote, and waiting until it has written its last.
 //!
-//! While it waits it asks for a page of one object and reads how many remain, so that a server with 50,000 Events is not
-//! made to send them again and again; they are read once, at the end.
+//! While it waits it asks for a page of one object and reads how many remain, so that a server with 50,000 Events is
+//! not made to send them again and again; they are read once, at the end.
 //!
 //! Does not: wait for a given number: a scheduler decides itself how many it writes.
 

@@ -2,9 +2,9 @@
 //! check.
 //!
 //! How rates are measured: scheduler, API server and this load generator are separate processes. Unless pods are to
-//! arrive during the run they all exist before the scheduler starts, and have no creation latency. The rate is
-//! `(bound − 1) / (last − first)` by the harness's own watch. A run ends when every pod is bound, or every pod is bound or
-//! has PodScheduled=False and no bind came for 15 s. CPU time is the scheduler process's until its last Event is written.
+//! arrive during the run they all exist before the scheduler starts, and have no creation latency. The rate is `(bound
+//! − 1) / (last − first)` by the harness's own watch. A run ends when every pod is bound, or every pod is bound or has
+//! PodScheduled=False and no bind came for 15 s. CPU time is the scheduler process's until its last Event is written.
 //!
 //! Does not: repeat or compare (see [`crate::compare`]).
 
@@ -158,9 +158,7 @@ impl Run<'_> {
         let kubeconfig = self.target.scheduler_kubeconfig();
         let dir = self.folder.path();
         let process = match self.who {
-            SchedulerKind::Supercargo => {
-                Some(supercargo(&self.spec.launch, &kubeconfig, dir, "supercargo")?.process)
-            }
+            SchedulerKind::Supercargo => Some(supercargo(&self.spec.launch, &kubeconfig, dir, "supercargo")?.process),
             SchedulerKind::KubeScheduler => {
                 let (launch, dir) = (self.spec.launch.clone(), dir.to_owned());
                 let start = move || kube_scheduler(&launch, &kubeconfig, &dir, "kube-scheduler");

@@ -110,7 +110,10 @@ impl PodWatch {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let stop = CancellationToken::new();
         let (ready, opened) = oneshot::channel();
-        let this = Self { seen: Arc::clone(&seen), stop: stop.clone() };
+        let this = Self {
+            seen: Arc::clone(&seen),
+            stop: stop.clone(),
+        };
         let body = move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
             let runtime = match runtime {
@@ -119,7 +122,10 @@ impl PodWatch {
             };
             runtime.block_on(async { stop.run_until_cancelled(watch(&endpoint, &seen, ready)).await });
         };
-        std::thread::Builder::new().name("pod-watch".to_owned()).spawn(body).context("cannot start a thread")?;
+        std::thread::Builder::new()
+            .name("pod-watch".to_owned())
+            .spawn(body)
+            .context("cannot start a thread")?;
         opened.await.context("the watch's thread ended")??;
         Ok(this)
     }

@@ -1,7 +1,8 @@
 //! Child processes that never outlive the harness, and what `/proc` says of them.
 //!
 //! [`Managed`] owns one child: its output goes to a log file, dropping it kills it. Should the harness itself be killed
-//! outright, so that no destructor runs, a small shell (the reaper) notices that its input closed and kills what is left.
+//! outright, so that no destructor runs, a small shell (the reaper) notices that its input closed and kills what is
+//! left.
 //!
 //! Does not: know what the processes are, or restart them.
 

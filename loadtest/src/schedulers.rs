@@ -91,13 +91,30 @@ pub fn kube_scheduler(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, n
     let binary = build::ensure(Component::KubeScheduler)?;
     let file = dir.join(format!("{name}.yaml"));
     let ours = |one: &Value| kind(one) == "SupercargoConfiguration";
-    let kept = documents(launch.config.as_deref())?.into_iter().filter(|one| !ours(one));
-    write_config(&file, kept.collect(), kubeconfig, launch.leader_elect, Some(PEER_REQUESTS_PER_SECOND))?;
+    let kept = documents(launch.config.as_deref())?
+        .into_iter()
+        .filter(|one| !ours(one));
+    write_config(
+        &file,
+        kept.collect(),
+        kubeconfig,
+        launch.leader_elect,
+        Some(PEER_REQUESTS_PER_SECOND),
+    )?;
     let port = free_port()?;
     let mut args = arguments::kube_scheduler(&file, port);
     args.extend(launch.extra_args.iter().cloned());
-    let launch = Launch { name, program: &binary, args, log_dir: dir, on_drop: OnDrop::Kill };
-    Ok(Scheduler { process: Managed::spawn(launch)?, port })
+    let launch = Launch {
+        name,
+        program: &binary,
+        args,
+        log_dir: dir,
+        on_drop: OnDrop::Kill,
+    };
+    Ok(Scheduler {
+        process: Managed::spawn(launch)?,
+        port,
+    })
 }
 
 /// A binary of this workspace: in the folder of this executable or, for test executables, the one above it.

@@ -34,8 +34,8 @@ pub fn etcd(dir: &Path, client_port: u16, peer_port: u16) -> Vec<String> {
     ]
 }
 
-/// kube-apiserver with tokens and RBAC. Two admission plugins are off because the controllers that they wait for may not
-/// run: ServiceAccount (pods would be refused) and TaintNodesByCondition (nodes would stay tainted).
+/// kube-apiserver with tokens and RBAC. Two admission plugins are off because the controllers that they wait for may
+/// not run: ServiceAccount (pods would be refused) and TaintNodesByCondition (nodes would stay tainted).
 #[must_use]
 pub fn apiserver(dir: &Path, credentials: &Credentials, etcd_port: u16, unlimited: bool) -> Vec<String> {
     let mut args = vec![

@@ -1,8 +1,9 @@
 //! From pinned Go modules to cached executables.
 //!
-//! The module files stand in `loadtest/controlplane/NAME/` and are compiled into this crate, so that an installed binary
-//! can build too. Executables go to `$XDG_CACHE_HOME/supercargo/bin/NAME-VERSION/NAME` (`~/.cache` without the variable);
-//! a lock file lets one process build while others wait for it. Builds use the modules' own `go.sum` and change nothing.
+//! The module files stand in `loadtest/controlplane/NAME/` and are compiled into this crate, so that an installed
+//! binary can build too. Executables go to `$XDG_CACHE_HOME/supercargo/bin/NAME-VERSION/NAME` (`~/.cache` without the
+//! variable); a lock file lets one process build while others wait for it. Builds use the modules' own `go.sum` and
+//! change nothing.
 //!
 //! Does not: install Go.
 
