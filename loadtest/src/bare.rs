@@ -5,11 +5,15 @@
 //!
 //! Does not: write Events, check capacities, or watch (the harness's own watch is open, as it is for schedulers).
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use anyhow::{Result, bail};
 use bytes::Bytes;
 use serde::Serialize;
+use serde_json::Value;
+use supercargo_apiserver::check::quantity;
+use supercargo_apiserver::workload::Plan;
 
 use crate::client::ApiClient;
 use crate::populate::{Item, Pace, create_all};
@@ -79,28 +83,91 @@ fn item(placement: &Placement) -> Result<Item> {
     })
 }
 
-/// Nodes in turn, each until it holds `per_node` pods; pods that then find no room are left out.
+/// Pods in order of submission on nodes in turn, passing over nodes without room; pods without any node are left out.
+///
+/// Rules other than room are not looked at: the API server does not either.
 #[must_use]
-pub fn round_robin(pods: &[(Box<str>, Box<str>)], nodes: &[Box<str>], per_node: usize) -> Vec<Placement> {
-    let slots = nodes.iter().cycle().take(nodes.len().saturating_mul(per_node));
-    let place = |((namespace, pod), node): (&(Box<str>, Box<str>), &Box<str>)| Placement {
-        namespace: namespace.clone(),
-        pod: pod.clone(),
-        node: node.clone(),
-    };
-    pods.iter().zip(slots).map(place).collect()
+pub fn round_robin(plan: &Plan) -> Vec<Placement> {
+    let mut nodes: Vec<(Box<str>, Amounts)> = plan.nodes().map(|node| (name(&node), room(&node))).collect();
+    let mut placed = Vec::with_capacity(plan.pod_count());
+    let mut next = 0;
+    for pod in plan.pods() {
+        let wanted = wants(&pod);
+        let turn = (next..nodes.len()).chain(0..next);
+        let fits = |index: &usize| nodes.get(*index).is_some_and(|(_, left)| holds(left, &wanted));
+        let Some(index) = turn.into_iter().find(fits) else {
+            continue;
+        };
+        if let Some((node, left)) = nodes.get_mut(index) {
+            for (resource, amount) in &wanted {
+                *left.entry(resource.clone()).or_default() -= amount;
+            }
+            let namespace = pod["metadata"]["namespace"].as_str().unwrap_or_default().into();
+            placed.push(Placement {
+                namespace,
+                pod: name(&pod),
+                node: node.clone(),
+            });
+        }
+        next = (index + 1) % nodes.len().max(1);
+    }
+    placed
+}
+
+/// Resource names to billionths.
+type Amounts = BTreeMap<String, i128>;
+
+fn name(object: &Value) -> Box<str> {
+    object["metadata"]["name"].as_str().unwrap_or_default().into()
+}
+
+fn holds(left: &Amounts, wanted: &Amounts) -> bool {
+    wanted
+        .iter()
+        .all(|(resource, amount)| left.get(resource).is_some_and(|left| left >= amount))
+}
+
+fn room(node: &Value) -> Amounts {
+    amounts(&node["status"]["allocatable"])
+}
+
+/// The requests of a workload's pod (its containers alone) and its place among the pods.
+fn wants(pod: &Value) -> Amounts {
+    let mut sum = Amounts::from([("pods".to_owned(), quantity::NANOS)]);
+    for container in pod["spec"]["containers"].as_array().into_iter().flatten() {
+        for (resource, amount) in amounts(&container["resources"]["requests"]) {
+            *sum.entry(resource).or_default() += amount;
+        }
+    }
+    sum
+}
+
+fn amounts(list: &Value) -> Amounts {
+    let entries = list.as_object().into_iter().flatten();
+    entries
+        .filter_map(|(resource, amount)| Some((resource.clone(), quantity::parse_json(amount)?)))
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
+    use supercargo_apiserver::workload::{WorkloadParams, generate};
+
     use super::*;
 
     #[test]
-    fn round_robin_stops_when_nodes_are_full() {
-        let pods: Vec<(Box<str>, Box<str>)> = (0..5).map(|index| ("a".into(), format!("p{index}").into())).collect();
-        let placed = round_robin(&pods, &["n0".into(), "n1".into()], 2);
-        let nodes: Vec<&str> = placed.iter().map(|one| one.node.as_ref()).collect();
-        assert_eq!(nodes, ["n0", "n1", "n0", "n1"]);
+    fn round_robin_fills_nodes_evenly_and_stops_when_they_are_full() {
+        let params = WorkloadParams {
+            nodes: Some(2),
+            pods: Some(90),
+            ..WorkloadParams::default()
+        };
+        let placed = round_robin(&generate(params).unwrap());
+        // 4 CPUs hold 40 pods of 100m.
+        assert_eq!(placed.len(), 80);
+        let first = placed[0].node.clone();
+        assert_eq!(placed.iter().filter(|one| one.node == first).count(), 40);
+        assert_ne!(placed[0].node, placed[1].node);
     }
 
     #[test]

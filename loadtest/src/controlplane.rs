@@ -102,7 +102,7 @@ impl ControlPlane {
         let credentials = Credentials::create(&dir, free_port()?)?;
         let on_drop = if options.detached { OnDrop::Leave } else { OnDrop::Kill };
         let launch = |name: &'static str, program: &Path, args: Vec<String>| {
-            Managed::spawn(Launch {
+            Managed::spawn(&Launch {
                 name,
                 program,
                 args,
@@ -206,7 +206,7 @@ impl ControlPlane {
     /// When it does not start.
     pub async fn restart_apiserver(&mut self) -> Result<()> {
         self.kill_apiserver()?;
-        self.apiserver = Managed::spawn(Launch {
+        self.apiserver = Managed::spawn(&Launch {
             name: "kube-apiserver",
             program: &build::ensure(Component::KubeApiserver)?,
             args: self.apiserver_args.clone(),

@@ -18,6 +18,7 @@
 //! | [`measure`], [`compare`], [`report`] | one run; three in turn; figures |
 //! | [`parity`] | recorded decisions of kube-scheduler against ours |
 //! | [`cli`] | the command line |
+//! | [`e2e`] | scheduling behaviour end to end, on both API servers |
 //!
 //! Does not: decide anything about scheduling.
 
@@ -26,6 +27,7 @@ pub mod cli;
 pub mod client;
 pub mod compare;
 pub mod controlplane;
+pub mod e2e;
 pub mod endstate;
 pub mod events;
 pub mod measure;

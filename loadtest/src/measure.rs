@@ -13,10 +13,11 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use clap::ValueEnum;
+use supercargo_apiserver::check::EndState;
 
 use crate::bare::{Placement, post_bindings, round_robin};
 use crate::client::ApiClient;
-use crate::endstate::{EndState, check};
+use crate::endstate;
 use crate::events::{Drained, EventCounts, count, drain};
 use crate::podwatch::{BoundPod, Counts, PodWatch};
 use crate::populate::{Pace, create_all};
@@ -128,7 +129,7 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
     let started = Instant::now();
     let (process, sent) = run.schedule(replay).await?;
     let finished = run.finish(process, started).await?;
-    let state = check(target.endpoint(), &prepared).await?;
+    let state = endstate::read(&client).await?;
     let bound = watch.bound();
     let report = run.report(&finished, &state, started, run.latency(&bound, sent.as_deref()));
     Ok(Outcome { report, bound })
@@ -187,11 +188,7 @@ impl Run<'_> {
             let placements = match replay {
                 Some(placements) => placements,
                 None => {
-                    own = round_robin(
-                        &self.prepared.pod_names,
-                        &self.prepared.node_names,
-                        self.prepared.pods_per_node,
-                    );
+                    own = round_robin(&self.prepared.plan);
                     &own
                 }
             };
@@ -283,8 +280,8 @@ impl Run<'_> {
             pods: self.prepared.pods.len(),
             bound: state.bound,
             unschedulable: state.unschedulable,
-            lost_pods: state.lost_pods,
-            overcommitted_nodes: state.overcommitted_nodes,
+            lost_pods: state.lost + state.on_missing_nodes + self.prepared.pods.len().saturating_sub(state.pods),
+            overcommitted_nodes: state.overcommitted_nodes(),
             pods_per_second: counts.pods_per_second(),
             latency_ms: latency,
             cpu_seconds: process.map(|process| process.cpu_seconds),

@@ -77,7 +77,7 @@ impl Managed {
     ///
     /// # Errors
     /// When the log file cannot be opened or the program cannot be started.
-    pub fn spawn(launch: Launch<'_>) -> Result<Self> {
+    pub fn spawn(launch: &Launch<'_>) -> Result<Self> {
         let log = launch.log_dir.join(format!("{}.log", launch.name));
         let out = OpenOptions::new()
             .create(true)
@@ -383,7 +383,7 @@ mod tests {
     use super::*;
 
     fn sleeper(dir: &Path, on_drop: OnDrop) -> Managed {
-        Managed::spawn(Launch {
+        Managed::spawn(&Launch {
             name: "sleeper",
             program: Path::new("sleep"),
             args: vec!["600".to_owned()],

@@ -77,7 +77,7 @@ pub fn supercargo(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, name:
         on_drop: OnDrop::Kill,
     };
     Ok(Scheduler {
-        process: Managed::spawn(launch)?,
+        process: Managed::spawn(&launch)?,
         port,
     })
 }
@@ -112,7 +112,7 @@ pub fn kube_scheduler(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, n
         on_drop: OnDrop::Kill,
     };
     Ok(Scheduler {
-        process: Managed::spawn(launch)?,
+        process: Managed::spawn(&launch)?,
         port,
     })
 }

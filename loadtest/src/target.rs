@@ -104,7 +104,7 @@ async fn embedded(dir: &Path) -> Result<Embedded> {
         log_dir: dir,
         on_drop: OnDrop::Kill,
     };
-    let mut process = Managed::spawn(launch)?;
+    let mut process = Managed::spawn(&launch)?;
     let client = ApiClient::new(&endpoint)?;
     let deadline = Instant::now() + EMBEDDED_LIMIT;
     loop {

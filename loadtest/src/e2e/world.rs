@@ -54,7 +54,6 @@ enum Server {
 }
 
 /// What a scenario works with.
-#[derive(Debug)]
 pub struct World {
     /// The API server as its administrator.
     pub client: kube::Client,
@@ -65,6 +64,25 @@ pub struct World {
     server: Server,
     kubeconfig: PathBuf,
     _temporary: tempfile::TempDir,
+}
+
+impl std::fmt::Debug for World {
+    fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self {
+            dir,
+            upstream,
+            server,
+            kubeconfig,
+            ..
+        } = self;
+        let mut shown = formatter.debug_struct("World");
+        shown
+            .field("dir", dir)
+            .field("upstream", upstream)
+            .field("server", server)
+            .field("kubeconfig", kubeconfig);
+        shown.finish_non_exhaustive()
+    }
 }
 
 /// How a scenario starts a scheduler.
@@ -88,7 +106,10 @@ pub fn run<F>(backend: Backend, name: &str, scenario: F)
 where
     F: AsyncFnOnce(&mut World) -> Result<()>,
 {
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build();
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
     let outcome = runtime.context("cannot start the runtime").and_then(|runtime| {
         let mut plane = (backend == Backend::Real).then(|| PLANE.lock());
         runtime.block_on(async {
@@ -137,7 +158,14 @@ impl World {
             }
         };
         let client = client(&admin).await?;
-        let world = Self { client, dir, upstream, server, kubeconfig, _temporary: temporary };
+        let world = Self {
+            client,
+            dir,
+            upstream,
+            server,
+            kubeconfig,
+            _temporary: temporary,
+        };
         world.sweep().await?;
         Ok(world)
     }
@@ -147,8 +175,13 @@ impl World {
         let now = DeleteParams::default().grace_period(0);
         let pods: Api<Pod> = Api::all(self.client.clone());
         for pod in pods.list(&ListParams::default()).await?.items {
-            let (namespace, name) = (pod.metadata.namespace.unwrap_or_default(), pod.metadata.name.unwrap_or_default());
-            Api::<Pod>::namespaced(self.client.clone(), &namespace).delete(&name, &now).await?;
+            let (namespace, name) = (
+                pod.metadata.namespace.unwrap_or_default(),
+                pod.metadata.name.unwrap_or_default(),
+            );
+            Api::<Pod>::namespaced(self.client.clone(), &namespace)
+                .delete(&name, &now)
+                .await?;
         }
         let nodes: Api<Node> = Api::all(self.client.clone());
         for node in nodes.list(&ListParams::default()).await?.items {
@@ -166,7 +199,12 @@ impl World {
     /// # Errors
     /// When it does not get ready.
     pub async fn scheduler(&self) -> Result<Scheduler> {
-        let mut scheduler = self.start(&Start { name: "scheduler", ..Start::default() }).await?;
+        let mut scheduler = self
+            .start(&Start {
+                name: "scheduler",
+                ..Start::default()
+            })
+            .await?;
         self.ready(&mut scheduler).await?;
         Ok(scheduler)
     }
@@ -186,7 +224,11 @@ impl World {
         };
         let kubeconfig = start.kubeconfig.unwrap_or(&self.kubeconfig).to_owned();
         let (dir, name, upstream) = (self.dir.clone(), start.name.to_owned(), self.upstream);
-        let mut launch = SchedulerLaunch { config, leader_elect: start.leader_elect, ..SchedulerLaunch::default() };
+        let mut launch = SchedulerLaunch {
+            config,
+            leader_elect: start.leader_elect,
+            ..SchedulerLaunch::default()
+        };
         let task = move || {
             if upstream {
                 return schedulers::kube_scheduler(&launch, &kubeconfig, &dir, &name);
@@ -194,7 +236,9 @@ impl World {
             launch.binary = Some(schedulers::built_binary("supercargo")?);
             schedulers::supercargo(&launch, &kubeconfig, &dir, &name)
         };
-        tokio::task::spawn_blocking(task).await.context("the start task failed")?
+        tokio::task::spawn_blocking(task)
+            .await
+            .context("the start task failed")?
     }
 
     /// Waits until a scheduler answers 200 on `/readyz`.
@@ -220,7 +264,10 @@ impl World {
     /// When the server refuses it.
     pub async fn add_node(&self, node: NodeBuilder) -> Result<Node> {
         let nodes: Api<Node> = Api::all(self.client.clone());
-        nodes.create(&PostParams::default(), &node.build()).await.context("creating a node")
+        nodes
+            .create(&PostParams::default(), &node.build())
+            .await
+            .context("creating a node")
     }
 
     /// Creates a pod in the default namespace.
@@ -228,7 +275,10 @@ impl World {
     /// # Errors
     /// When the server refuses it.
     pub async fn add_pod(&self, pod: PodBuilder) -> Result<Pod> {
-        self.pods().create(&PostParams::default(), &pod.build()).await.context("creating a pod")
+        self.pods()
+            .create(&PostParams::default(), &pod.build())
+            .await
+            .context("creating a pod")
     }
 
     /// Creates a priority class unless it exists.
@@ -262,7 +312,11 @@ impl World {
     /// When the server refuses.
     pub async fn delete_pod(&self, name: &str) -> Result<()> {
         let now = DeleteParams::default().grace_period(0);
-        self.pods().delete(name, &now).await.map(drop).with_context(|| format!("deleting pod {name}"))
+        self.pods()
+            .delete(name, &now)
+            .await
+            .map(drop)
+            .with_context(|| format!("deleting pod {name}"))
     }
 
     /// Merges a patch into a node.
@@ -271,7 +325,11 @@ impl World {
     /// When the server refuses.
     pub async fn patch_node(&self, name: &str, patch: &Value) -> Result<()> {
         let params = PatchParams::default();
-        self.nodes().patch(name, &params, &Patch::Merge(patch)).await.map(drop).with_context(|| format!("patching {name}"))
+        self.nodes()
+            .patch(name, &params, &Patch::Merge(patch))
+            .await
+            .map(drop)
+            .with_context(|| format!("patching {name}"))
     }
 
     /// Waits until a pod has a node and gives its name.
@@ -297,7 +355,9 @@ impl World {
             });
             Ok(condition.map(|one| one.message.unwrap_or_default()))
         });
-        found.await.with_context(|| format!("pod {pod} does not get PodScheduled=False, {reason}"))
+        found
+            .await
+            .with_context(|| format!("pod {pod} does not get PodScheduled=False, {reason}"))
     }
 
     /// Waits for an Event of this reason about this very pod.
@@ -308,9 +368,9 @@ impl World {
         let events: Api<Event> = Api::namespaced(self.client.clone(), "default");
         let found = eventually(async || {
             let all = events.list(&ListParams::default()).await?.items;
-            Ok(all.into_iter().find(|event| {
-                event.involved_object.uid == pod.metadata.uid && event.reason.as_deref() == Some(reason)
-            }))
+            Ok(all
+                .into_iter()
+                .find(|event| event.involved_object.uid == pod.metadata.uid && event.reason.as_deref() == Some(reason)))
         });
         found.await.with_context(|| format!("no {reason} event comes"))
     }
@@ -350,7 +410,9 @@ impl World {
     pub fn outage_begin(&mut self) -> Result<()> {
         match &mut self.server {
             Server::Embedded(server) => {
-                server.faults().add(FaultRule::default().with(FaultAction::ResetBefore))?;
+                server
+                    .faults()
+                    .add(FaultRule::default().with(FaultAction::ResetBefore))?;
                 server.faults().drop_watches("");
                 Ok(())
             }
@@ -376,10 +438,16 @@ impl World {
     fn logs(&self) -> String {
         let mut text = String::new();
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
-        for path in entries.map(|entry| entry.path()).filter(|path| path.extension().is_some_and(|end| end == "log")) {
+        for path in entries
+            .map(|entry| entry.path())
+            .filter(|path| path.extension().is_some_and(|end| end == "log"))
+        {
             let log = std::fs::read_to_string(&path).unwrap_or_default();
             let lines: Vec<&str> = log.lines().collect();
-            let tail = lines.get(lines.len().saturating_sub(30)..).unwrap_or_default().join("\n");
+            let tail = lines
+                .get(lines.len().saturating_sub(30)..)
+                .unwrap_or_default()
+                .join("\n");
             text.push_str(&format!("the end of {}:\n{tail}\n", path.display()));
         }
         text
@@ -421,8 +489,13 @@ pub async fn health(scheduler: &Scheduler, path: &str) -> Result<(StatusCode, St
 
 /// A fresh embedded server on threads of its own, so that a busy scenario does not slow it.
 async fn embedded_server() -> Result<ServerHandle> {
-    let config = ServerConfig { threads: 1, ..ServerConfig::default() };
-    supercargo_apiserver::Server::start(config).await.context("starting the embedded API server")
+    let config = ServerConfig {
+        threads: 1,
+        ..ServerConfig::default()
+    };
+    supercargo_apiserver::Server::start(config)
+        .await
+        .context("starting the embedded API server")
 }
 
 async fn client(kubeconfig: &Path) -> Result<kube::Client> {

@@ -18,11 +18,21 @@ pub async fn plain_pod_gets_a_node_and_an_event(world: &mut World) -> Result<()>
     ensure!(world.bound("plain").await? == "n1");
     let event = world.event(&created, "Scheduled").await?;
     let message = event.message.unwrap_or_default();
-    ensure!(message == "Successfully assigned default/plain to n1", "the message is {message:?}");
-    ensure!(event.type_.as_deref() == Some("Normal"), "the type is {:?}", event.type_);
+    ensure!(
+        message == "Successfully assigned default/plain to n1",
+        "the message is {message:?}"
+    );
+    ensure!(
+        event.type_.as_deref() == Some("Normal"),
+        "the type is {:?}",
+        event.type_
+    );
     let reporter = event.reporting_component.filter(|name| !name.is_empty());
     let reporter = reporter.or_else(|| event.source.and_then(|source| source.component));
-    ensure!(reporter.as_deref() == Some("default-scheduler"), "the reporter is {reporter:?}");
+    ensure!(
+        reporter.as_deref() == Some("default-scheduler"),
+        "the reporter is {reporter:?}"
+    );
     Ok(())
 }
 
@@ -43,7 +53,11 @@ pub async fn impossible_pod_is_explained(world: &mut World) -> Result<()> {
     let event = world.event(&created, "FailedScheduling").await?;
     let message = event.message.unwrap_or_default();
     ensure!(message == expected, "the event says {message:?}");
-    ensure!(event.type_.as_deref() == Some("Warning"), "the type is {:?}", event.type_);
+    ensure!(
+        event.type_.as_deref() == Some("Warning"),
+        "the type is {:?}",
+        event.type_
+    );
     Ok(())
 }
 
@@ -57,7 +71,9 @@ pub async fn selector_and_affinity_decide(world: &mut World) -> Result<()> {
     world.add_node(node("east").label("zone", "east")).await?;
     let _scheduler = world.scheduler().await?;
     world.add_pod(pod("wants-ssd").selector("disk", "ssd")).await?;
-    world.add_pod(pod("wants-east").affinity("zone", &["east", "west"])).await?;
+    world
+        .add_pod(pod("wants-east").affinity("zone", &["east", "west"]))
+        .await?;
     world.add_pod(pod("wants-north").affinity("zone", &["north"])).await?;
     ensure!(world.bound("wants-ssd").await? == "ssd");
     ensure!(world.bound("wants-east").await? == "east");
@@ -97,7 +113,9 @@ pub async fn higher_priority_goes_first(world: &mut World) -> Result<()> {
     // All exist before the scheduler does, the important one last.
     world.add_pod(pod("low-a").cpu("800m")).await?;
     world.add_pod(pod("low-b").cpu("800m")).await?;
-    world.add_pod(pod("high").cpu("800m").priority_class("e2e-high")).await?;
+    world
+        .add_pod(pod("high").cpu("800m").priority_class("e2e-high"))
+        .await?;
     let _scheduler = world.scheduler().await?;
     world.bound("high").await?;
     for name in ["low-a", "low-b"] {
@@ -118,7 +136,13 @@ pub async fn profiles_are_chosen_by_scheduler_name(world: &mut World) -> Result<
                   - schedulerName: blind\n\
                   \x20 plugins: {multiPoint: {disabled: [{name: TaintToleration}]}}\n";
     world.add_node(node("tainted").taint("example.com/away")).await?;
-    let mut scheduler = world.start(&Start { name: "profiles", config: Some(config), ..Start::default() }).await?;
+    let mut scheduler = world
+        .start(&Start {
+            name: "profiles",
+            config: Some(config),
+            ..Start::default()
+        })
+        .await?;
     world.ready(&mut scheduler).await?;
     world.add_pod(pod("sees")).await?;
     let created = world.add_pod(pod("blind").scheduler("blind")).await?;
@@ -128,7 +152,10 @@ pub async fn profiles_are_chosen_by_scheduler_name(world: &mut World) -> Result<
     let reporter = reporter.or_else(|| event.source.and_then(|source| source.component));
     ensure!(reporter.as_deref() == Some("blind"), "the reporter is {reporter:?}");
     let message = world.refused("sees", "Unschedulable").await?;
-    ensure!(message.starts_with("0/1 nodes are available: 1 node(s) had untolerated taint(s)."), "it says {message:?}");
+    ensure!(
+        message.starts_with("0/1 nodes are available: 1 node(s) had untolerated taint(s)."),
+        "it says {message:?}"
+    );
     Ok(())
 }
 
@@ -145,6 +172,9 @@ pub async fn foreign_pod_is_left_alone(world: &mut World) -> Result<()> {
     let foreign = world.pods().get("foreign").await?;
     ensure!(foreign.spec.and_then(|spec| spec.node_name).is_none(), "it got a node");
     let conditions = foreign.status.and_then(|status| status.conditions).unwrap_or_default();
-    ensure!(conditions.iter().all(|one| one.type_ != "PodScheduled"), "it got a condition: {conditions:?}");
+    ensure!(
+        conditions.iter().all(|one| one.type_ != "PodScheduled"),
+        "it got a condition: {conditions:?}"
+    );
     Ok(())
 }

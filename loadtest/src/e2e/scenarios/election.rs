@@ -47,13 +47,21 @@ pub async fn sigterm_drains_and_releases_the_lease(world: &mut World) -> Result<
 pub async fn killed_leader_is_followed(world: &mut World) -> Result<()> {
     world.add_node(node("n1")).await?;
     let mut first = leader(world).await?;
-    let start = Start { name: "standby", config: Some(CONFIG), leader_elect: true, ..Start::default() };
+    let start = Start {
+        name: "standby",
+        config: Some(CONFIG),
+        leader_elect: true,
+        ..Start::default()
+    };
     let mut standby = world.start(&start).await?;
     world.ready(&mut standby).await?;
     let holder = world.lease_holder().await?.context("nobody holds the lease")?;
     world.add_pod(pod("before")).await?;
     world.bound("before").await?;
-    ensure!(world.lease_holder().await?.as_deref() == Some(holder.as_str()), "the lease changed hands");
+    ensure!(
+        world.lease_holder().await?.as_deref() == Some(holder.as_str()),
+        "the lease changed hands"
+    );
     first.process.kill()?;
     let killed = Instant::now();
     world.add_pod(pod("after")).await?;
@@ -67,9 +75,16 @@ pub async fn killed_leader_is_followed(world: &mut World) -> Result<()> {
 
 /// Starts a scheduler with election and waits until it leads.
 async fn leader(world: &World) -> Result<Scheduler> {
-    let start = Start { name: "leader", config: Some(CONFIG), leader_elect: true, ..Start::default() };
+    let start = Start {
+        name: "leader",
+        config: Some(CONFIG),
+        leader_elect: true,
+        ..Start::default()
+    };
     let mut scheduler = world.start(&start).await?;
     world.ready(&mut scheduler).await?;
-    eventually(async || world.lease_holder().await).await.context("nobody takes the lease")?;
+    eventually(async || world.lease_holder().await)
+        .await
+        .context("nobody takes the lease")?;
     Ok(scheduler)
 }

@@ -32,7 +32,12 @@ pub async fn restarted_scheduler_loses_nothing(world: &mut World) -> Result<()> 
         first.process.kill().map(drop)
     };
     tokio::try_join!(creating, killing)?;
-    let _second = world.start(&Start { name: "second", ..Start::default() }).await?;
+    let _second = world
+        .start(&Start {
+            name: "second",
+            ..Start::default()
+        })
+        .await?;
     all_bound_and_fitting(world, MANY).await
 }
 
@@ -66,7 +71,13 @@ pub async fn unreachable_api_is_reported(world: &mut World) -> Result<()> {
     let nobody = format!("http://127.0.0.1:{}", free_port()?);
     let file = world.dir.join("nobody.kubeconfig");
     write_private(&file, &kubeconfig(&nobody, None, None))?;
-    let mut scheduler = world.start(&Start { name: "alone", kubeconfig: Some(&file), ..Start::default() }).await?;
+    let mut scheduler = world
+        .start(&Start {
+            name: "alone",
+            kubeconfig: Some(&file),
+            ..Start::default()
+        })
+        .await?;
     let (status, text) = eventually(async || {
         let (status, text) = health(&scheduler, "/readyz?verbose").await?;
         // It may first say that it has only begun.
@@ -74,7 +85,10 @@ pub async fn unreachable_api_is_reported(world: &mut World) -> Result<()> {
     })
     .await
     .context("readyz does not tell of a failure")?;
-    ensure!(status == StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::SERVICE_UNAVAILABLE, "{status}: {text}");
+    ensure!(
+        status == StatusCode::INTERNAL_SERVER_ERROR || status == StatusCode::SERVICE_UNAVAILABLE,
+        "{status}: {text}"
+    );
     let (live, text) = health(&scheduler, "/livez").await?;
     ensure!(live == StatusCode::OK, "livez says {live}: {text}");
     scheduler.process.ensure_running()
@@ -89,8 +103,14 @@ pub async fn unreachable_api_is_reported(world: &mut World) -> Result<()> {
 pub async fn refused_bindings_are_tried_again(world: &mut World) -> Result<()> {
     let Some(server) = world.embedded() else { return Ok(()) };
     add_room(world).await?;
-    let overloaded = FaultAction::Status { code: 429, retry_after_seconds: Some(1) };
-    let broken = FaultAction::Status { code: 503, retry_after_seconds: None };
+    let overloaded = FaultAction::Status {
+        code: 429,
+        retry_after_seconds: Some(1),
+    };
+    let broken = FaultAction::Status {
+        code: 503,
+        retry_after_seconds: None,
+    };
     let on = || FaultRule::on("create", "pods/binding");
     let rules = [
         on().with(overloaded).times(5),
@@ -108,7 +128,9 @@ pub async fn refused_bindings_are_tried_again(world: &mut World) -> Result<()> {
 
 /// Room for [`MANY`] pods of 100m and a little more.
 async fn add_room(world: &World) -> Result<()> {
-    try_join_all((0..6).map(|index| world.add_node(node(&format!("n{index}"))))).await.map(drop)
+    try_join_all((0..6).map(|index| world.add_node(node(&format!("n{index}")))))
+        .await
+        .map(drop)
 }
 
 async fn add_many(world: &World, prefix: &str, count: usize) -> Result<()> {
@@ -118,7 +140,10 @@ async fn add_many(world: &World, prefix: &str, count: usize) -> Result<()> {
 
 async fn bound_count(world: &World) -> Result<usize> {
     let pods = world.pods().list(&ListParams::default()).await?.items;
-    Ok(pods.iter().filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some())).count())
+    Ok(pods
+        .iter()
+        .filter(|pod| pod.spec.as_ref().is_some_and(|spec| spec.node_name.is_some()))
+        .count())
 }
 
 /// Waits until all pods have nodes; then no node may hold more than its 40 pods of 100m.
@@ -127,8 +152,13 @@ async fn all_bound_and_fitting(world: &World, count: usize) -> Result<()> {
     all.with_context(|| format!("not all of {count} pods get a node"))?;
     let mut per_node: BTreeMap<String, usize> = BTreeMap::new();
     for pod in world.pods().list(&ListParams::default()).await?.items {
-        *per_node.entry(pod.spec.and_then(|spec| spec.node_name).unwrap_or_default()).or_default() += 1;
+        *per_node
+            .entry(pod.spec.and_then(|spec| spec.node_name).unwrap_or_default())
+            .or_default() += 1;
     }
-    ensure!(per_node.values().all(|held| *held <= 40), "a node holds more than it can: {per_node:?}");
+    ensure!(
+        per_node.values().all(|held| *held <= 40),
+        "a node holds more than it can: {per_node:?}"
+    );
     Ok(())
 }

@@ -31,7 +31,10 @@ pub async fn added_node_wakes_a_pod(world: &mut World) -> Result<()> {
     let _scheduler = world.scheduler().await?;
     world.add_pod(pod("waits")).await?;
     let message = world.refused("waits", "Unschedulable").await?;
-    ensure!(message == "no nodes available to schedule pods", "the condition says {message:?}");
+    ensure!(
+        message == "no nodes available to schedule pods",
+        "the condition says {message:?}"
+    );
     world.add_node(node("late")).await?;
     ensure!(world.bound("waits").await? == "late");
     Ok(())
@@ -66,7 +69,10 @@ pub async fn gated_pod_waits_for_its_gates(world: &mut World) -> Result<()> {
     ensure!(world.node_of("gated").await?.is_none(), "it got a node behind its gate");
     world.refused("gated", "SchedulingGated").await?;
     let patch = json!({"spec": {"schedulingGates": null}});
-    world.pods().patch("gated", &PatchParams::default(), &Patch::Merge(patch)).await?;
+    world
+        .pods()
+        .patch("gated", &PatchParams::default(), &Patch::Merge(patch))
+        .await?;
     ensure!(world.bound("gated").await? == "n1");
     Ok(())
 }
@@ -109,7 +115,10 @@ pub async fn readded_node_is_used_afresh(world: &mut World) -> Result<()> {
     ensure!(world.bound("between").await? == "n1");
     world.add_pod(pod("late").cpu("1")).await?;
     let message = world.refused("late", "Unschedulable").await?;
-    ensure!(message.starts_with("0/1 nodes are available: 1 Insufficient cpu."), "the condition says {message:?}");
+    ensure!(
+        message.starts_with("0/1 nodes are available: 1 Insufficient cpu."),
+        "the condition says {message:?}"
+    );
     world.delete_pod("old").await?;
     let late = eventually(async || world.node_of("late").await).await?;
     ensure!(late == "n1");
