@@ -5,12 +5,13 @@
 //! run on the embedded API server and on a real control plane. `SUPERCARGO_E2E_SCHEDULER=kube-scheduler` runs those
 //! that apply with the real kube-scheduler instead, which tells whether a scenario asks for what upstream does.
 //!
-//! Reading order: [`world`] (servers, schedulers, waiting), [`objects`] (nodes and pods in a line), [`scenarios`].
+//! Reading order: [`world`] (servers, schedulers), [`wait`], [`objects`] (nodes and pods in a line), [`scenarios`].
 //!
 //! Does not: measure, or know what is inside the scheduler.
 
 pub mod objects;
 pub mod scenarios;
+pub mod wait;
 pub mod world;
 
 pub use world::{Backend, World, run};

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::e2e::objects::{node, pod};
-use crate::e2e::world::{Start, World, eventually};
+use crate::e2e::wait::eventually;
+use crate::e2e::world::{Start, World};
 use crate::schedulers::Scheduler;
 
 /// Shorter than the defaults, so that the test is too.

@@ -13,7 +13,8 @@ use supercargo_apiserver::faults::{FaultAction, FaultRule};
 
 use crate::controlplane::credentials::kubeconfig;
 use crate::e2e::objects::{node, pod};
-use crate::e2e::world::{Start, World, eventually, health};
+use crate::e2e::wait::{eventually, health};
+use crate::e2e::world::{Start, World};
 use crate::process::{free_port, write_private};
 
 /// Pods in the scenarios with many: enough to be in the middle of something when it breaks.

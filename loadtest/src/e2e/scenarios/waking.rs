@@ -7,7 +7,8 @@ use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::e2e::objects::{node, pod};
-use crate::e2e::world::{World, eventually};
+use crate::e2e::wait::eventually;
+use crate::e2e::world::World;
 
 /// A taint that goes away makes room.
 ///
