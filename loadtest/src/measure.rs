@@ -161,7 +161,8 @@ impl Run<'_> {
         let process = match self.who {
             SchedulerKind::Supercargo => Some(supercargo(&self.spec.launch, &kubeconfig, dir, "supercargo")?.process),
             SchedulerKind::KubeScheduler => {
-                let (launch, dir) = (self.spec.launch.clone(), dir.to_owned());
+                let (mut launch, dir) = (self.spec.launch.clone(), dir.to_owned());
+                launch.json_only = self.spec.target == TargetKind::Embedded;
                 let start = move || kube_scheduler(&launch, &kubeconfig, &dir, "kube-scheduler");
                 Some(
                     tokio::task::spawn_blocking(start)
@@ -291,7 +292,9 @@ impl Run<'_> {
             startup_seconds: since(counts.first, Some(started)),
             watch_interruptions: counts.interruptions,
             target_notes: match self.spec.target {
-                TargetKind::Embedded => "plain HTTP on loopback, hollow nodes write no status",
+                TargetKind::Embedded => {
+                    "plain HTTP on loopback; hollow nodes write no status; kube-scheduler speaks JSON"
+                }
                 TargetKind::Real => {
                     "etcd without fsync; priority and fairness and the limits on requests in flight are off"
                 }

@@ -29,8 +29,16 @@ pub struct SchedulerLaunch {
     pub settings: Option<PathBuf>,
     /// Take part in leader election instead of scheduling at once.
     pub leader_elect: bool,
+    /// The API server takes JSON alone: kube-scheduler, which speaks protobuf by default, is told so.
+    pub json_only: bool,
     /// Further command line arguments.
     pub extra_args: Vec<String>,
+}
+
+/// What kube-scheduler's client is told beyond what ours is.
+struct Peer {
+    qps: u32,
+    json_only: bool,
 }
 
 /// A scheduler process and where it serves health and metrics.
@@ -94,13 +102,11 @@ pub fn kube_scheduler(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, n
     let kept = documents(launch.config.as_deref())?
         .into_iter()
         .filter(|one| !ours(one));
-    write_config(
-        &file,
-        kept.collect(),
-        kubeconfig,
-        launch.leader_elect,
-        Some(PEER_REQUESTS_PER_SECOND),
-    )?;
+    let peer = Peer {
+        qps: PEER_REQUESTS_PER_SECOND,
+        json_only: launch.json_only,
+    };
+    write_config(&file, kept.collect(), kubeconfig, launch.leader_elect, Some(&peer))?;
     let port = free_port()?;
     let mut args = arguments::kube_scheduler(&file, port);
     args.extend(launch.extra_args.iter().cloned());
@@ -181,15 +187,18 @@ fn kind(document: &Value) -> &str {
 }
 
 /// Writes documents with the run's kubeconfig and leader election set, as JSON documents (which are YAML).
-fn write_config(file: &Path, documents: Vec<Value>, kubeconfig: &Path, elect: bool, qps: Option<u32>) -> Result<()> {
+fn write_config(file: &Path, documents: Vec<Value>, kubeconfig: &Path, elect: bool, peer: Option<&Peer>) -> Result<()> {
     let mut text = String::new();
     for mut document in documents {
         if kind(&document) == "KubeSchedulerConfiguration" {
             let client = section(&mut document, "clientConnection")?;
             client.insert("kubeconfig".to_owned(), json!(kubeconfig.display().to_string()));
-            if let Some(qps) = qps {
+            if let Some(Peer { qps, json_only }) = peer {
                 client.insert("qps".to_owned(), json!(qps));
                 client.insert("burst".to_owned(), json!(qps));
+                if *json_only {
+                    client.insert("contentType".to_owned(), json!("application/json"));
+                }
             }
             section(&mut document, "leaderElection")?.insert("leaderElect".to_owned(), json!(elect));
         }

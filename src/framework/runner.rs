@@ -1,5 +1,7 @@
 //! Runs a profile's plugins: the rules of each extension point, nominated pods, and the text of a failure.
 //!
+//! Does not: choose a node, reserve, or go through nodes by itself.
+//!
 //! Source: `pkg/scheduler/framework/runtime/framework.go` and `pkg/scheduler/framework/types.go` (`FitError`),
 //! Kubernetes 1.36.
 

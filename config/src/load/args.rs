@@ -3,6 +3,8 @@
 //! `NodeResourcesFitArgs` are checked here like all others; kube-scheduler 1.36 checks them only when the plugin is
 //! built, which ends in the same refused start.
 //!
+//! Does not: decode text, or know what a plugin does with its args.
+//!
 //! Source: `apis/config/v1/defaults.go`, `apis/config/validation/validation_pluginargs.go`.
 
 mod resources;

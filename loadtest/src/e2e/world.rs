@@ -8,7 +8,7 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, anyhow, bail};
 use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
@@ -113,7 +113,7 @@ where
             let mut world = World::create(backend, plane.as_mut().and_then(|slot| slot.take())).await?;
             let ended = tokio::time::timeout(SCENARIO_LIMIT, scenario(&mut world)).await;
             let outcome = ended.unwrap_or_else(|_| bail!("not over after {SCENARIO_LIMIT:?}"));
-            outcome.with_context(|| world.logs())?;
+            outcome.map_err(|error| anyhow!("{error:#}\n{}", world.logs()))?;
             // A failed scenario's control plane is not used again.
             if let (Some(slot), Server::Real(used)) = (plane.as_mut(), world.server) {
                 **slot = Some(*used);
@@ -124,7 +124,7 @@ where
     if let Err(error) = outcome {
         #[expect(clippy::panic, reason = "a failed scenario fails its test")]
         {
-            panic!("{name} on {backend:?}: {error:?}");
+            panic!("{name} on {backend:?}: {error:#}");
         }
     }
 }
