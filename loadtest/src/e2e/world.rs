@@ -224,6 +224,7 @@ impl World {
         let mut launch = SchedulerLaunch {
             config,
             leader_elect: start.leader_elect,
+            json_only: self.embedded().is_some(),
             ..SchedulerLaunch::default()
         };
         let task = move || {
