@@ -65,7 +65,9 @@ impl MaintenanceWindow {
         let Some(PluginArgs::Raw(args)) = args else {
             return Err("args are required".to_owned());
         };
-        let least_hours = args["leastHours"].as_i64().ok_or("leastHours: expected a whole number")?;
+        let least_hours = args["leastHours"]
+            .as_i64()
+            .ok_or("leastHours: expected a whole number")?;
         let namespaces = args["namespaces"].as_array().ok_or("namespaces: expected a list")?;
         let namespaces = namespaces.iter().map(|name| name.as_str().map(Symbol::new));
         Ok(Self {
@@ -217,7 +219,12 @@ mod tests {
         let world = world();
         let evaluation = decide(&world, "databases").unwrap();
         assert_eq!(best(&world, &evaluation), ["node-c"]);
-        let rejected: Vec<String> = evaluation.statuses.explicit.iter().map(|(_, s)| s.to_string()).collect();
+        let rejected: Vec<String> = evaluation
+            .statuses
+            .explicit
+            .iter()
+            .map(|(_, s)| s.to_string())
+            .collect();
         assert_eq!(rejected, ["Unschedulable: node(s) go into maintenance too soon"]);
     }
 
