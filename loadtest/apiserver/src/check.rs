@@ -215,7 +215,7 @@ fn compare(state: &mut EndState, name: &str, node: &Value, used: &Use) {
     let allocatable = meta::get(node, &["status", "allocatable"]);
     let mut capacity_of = |resource: &str| {
         let written = allocatable.and_then(|map| map.get(resource));
-        let parsed = written.map(|written| quantity::parse_json(written));
+        let parsed = written.map(quantity::parse_json);
         if parsed == Some(None) {
             state.bad_quantities += 1;
         }

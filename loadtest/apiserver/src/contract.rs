@@ -155,7 +155,7 @@ impl Context {
         };
         let body = json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"generateName": "contract-"}});
         let created = context.post("/api/v1/namespaces", &body).await?;
-        context.namespace = text(&created, &["metadata", "name"]).to_owned();
+        text(&created, &["metadata", "name"]).clone_into(&mut context.namespace);
         Ok(context)
     }
 

@@ -14,16 +14,22 @@ pub struct ApiError {
     pub reason: &'static str,
     /// `Status.message`.
     pub message: String,
-    /// Group of the object that `details` names; empty for the core group.
-    pub group: String,
-    /// Resource (plural) that `details` names; empty: no details.
-    pub resource: String,
-    /// Object name that `details` gives.
-    pub name: String,
     /// Seconds for `Retry-After` and `details.retryAfterSeconds`.
     pub retry_after_seconds: Option<u32>,
-    /// `details.causes`: (reason, field, message).
-    pub causes: Vec<(&'static str, String, String)>,
+    /// What `details` says; boxed, because errors travel in every `Result`.
+    details: Box<Details>,
+}
+
+/// The rest of `Status.details`.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+struct Details {
+    /// Empty for the core group.
+    group: String,
+    /// Plural resource name or kind; empty: no object is named.
+    resource: String,
+    name: String,
+    /// (reason, field, message)
+    causes: Vec<(&'static str, String, String)>,
 }
 
 impl ApiError {
@@ -34,20 +40,24 @@ impl ApiError {
             code,
             reason,
             message: message.into(),
-            group: String::new(),
-            resource: String::new(),
-            name: String::new(),
             retry_after_seconds: None,
-            causes: Vec::new(),
+            details: Box::default(),
         }
     }
 
     /// Names the object that the error is about.
     #[must_use]
     pub fn about(mut self, group: &str, resource: &str, name: &str) -> Self {
-        group.clone_into(&mut self.group);
-        resource.clone_into(&mut self.resource);
-        name.clone_into(&mut self.name);
+        group.clone_into(&mut self.details.group);
+        resource.clone_into(&mut self.details.resource);
+        name.clone_into(&mut self.details.name);
+        self
+    }
+
+    /// Adds a cause.
+    #[must_use]
+    pub fn because(mut self, reason: &'static str, field: &str, message: &str) -> Self {
+        self.details.causes.push((reason, field.to_owned(), message.to_owned()));
         self
     }
 
@@ -106,16 +116,10 @@ impl ApiError {
     #[must_use]
     pub fn invalid(group: &str, kind: &str, name: &str, field: &str, message: &str) -> Self {
         let kind_name = qualified(kind, group);
-        let mut error = Self::new(
-            422,
-            "Invalid",
-            format!("{kind_name} \"{name}\" is invalid: {field}: {message}"),
-        )
-        .about(group, kind, name);
-        error
-            .causes
-            .push(("FieldValueInvalid", field.to_owned(), message.to_owned()));
-        error
+        let message_text = format!("{kind_name} \"{name}\" is invalid: {field}: {message}");
+        Self::new(422, "Invalid", message_text)
+            .about(group, kind, name)
+            .because("FieldValueInvalid", field, message)
     }
 
     /// 400 for a request that cannot be understood.
@@ -163,18 +167,19 @@ impl ApiError {
     #[must_use]
     pub fn status(&self) -> Value {
         let mut details = Map::new();
-        if !self.resource.is_empty() {
-            details.insert("name".into(), self.name.as_str().into());
-            details.insert("kind".into(), self.resource.as_str().into());
-            if !self.group.is_empty() {
-                details.insert("group".into(), self.group.as_str().into());
+        if !self.details.resource.is_empty() {
+            details.insert("name".into(), self.details.name.as_str().into());
+            details.insert("kind".into(), self.details.resource.as_str().into());
+            if !self.details.group.is_empty() {
+                details.insert("group".into(), self.details.group.as_str().into());
             }
         }
         if let Some(seconds) = self.retry_after_seconds {
             details.insert("retryAfterSeconds".into(), seconds.into());
         }
-        if !self.causes.is_empty() {
+        if !self.details.causes.is_empty() {
             let causes: Vec<Value> = self
+                .details
                 .causes
                 .iter()
                 .map(|(reason, field, message)| json!({"reason": reason, "field": field, "message": message}))

@@ -5,7 +5,7 @@
 //!
 //! Threads: connections are tasks on the caller's runtime, or on threads of the server's own ([`ServerConfig::threads`]).
 //!
-//! Does not: limit requests in flight, compress, or speak protobuf (such writes answer 415).
+//! Does not: limit requests in flight, compress, or answer in protobuf (it reads some kinds in that form, see `protobuf`).
 
 use std::net::SocketAddr;
 use std::sync::Arc;
@@ -30,6 +30,7 @@ mod discovery;
 mod dispatch;
 mod openapi;
 mod path;
+mod protobuf;
 mod reads;
 mod stats;
 mod table;
@@ -285,10 +286,17 @@ impl ServerHandle {
     }
 
     /// A kubeconfig for this server, with the first static token if there are tokens.
+    ///
+    /// Without tokens it carries one that the server ignores: `kubectl` asks for a user name where it finds none.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
-        let token = self.shared.config.tokens.first().map(|token| token.token.as_str());
-        self.kubeconfig_for(token)
+        let token = self
+            .shared
+            .config
+            .tokens
+            .first()
+            .map_or("admin", |token| token.token.as_str());
+        self.kubeconfig_for(Some(token))
     }
 
     /// A kubeconfig for this server with a bearer token.

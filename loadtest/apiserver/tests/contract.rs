@@ -1,5 +1,7 @@
 //! The contract suite against the embedded server: plain HTTP on the caller's runtime, TLS on a thread of its own.
 
+#![expect(clippy::expect_used, reason = "a test ends at the first failure")]
+
 use supercargo_apiserver::{Server, ServerConfig, contract};
 
 async fn run(config: ServerConfig) {

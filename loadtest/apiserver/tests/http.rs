@@ -1,5 +1,7 @@
 //! The server over HTTP as clients see it when things go wrong: faults, tokens, missing kinds, stopping.
 
+#![expect(clippy::unwrap_used, reason = "a test ends at the first failure")]
+
 use std::time::Duration;
 
 use futures::{StreamExt as _, TryStreamExt as _};

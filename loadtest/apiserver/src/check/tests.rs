@@ -6,7 +6,7 @@ fn node(name: &str) -> Value {
     json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "1", "memory": "1Gi", "pods": "3", "x.y/z": "1"}}})
 }
 
-fn pod(name: &str, node: &str, requests: Value) -> Value {
+fn pod(name: &str, node: &str, requests: &Value) -> Value {
     json!({"metadata": {"name": name, "namespace": "n", "uid": format!("uid-{name}")},
         "spec": {"nodeName": node, "schedulerName": "s", "containers": [{"resources": {"requests": requests}}]},
         "status": {"phase": "Pending"}})
@@ -18,16 +18,16 @@ fn resources(state: &EndState) -> Vec<&str> {
 
 #[test]
 fn every_pod_is_counted_once() {
-    let mut refused = pod("u", "", json!({}));
+    let mut refused = pod("u", "", &json!({}));
     refused["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}]);
-    let mut gated = pod("g", "", json!({}));
+    let mut gated = pod("g", "", &json!({}));
     gated["status"]["conditions"] = json!([{"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"}]);
     let pods = [
-        pod("a", "n1", json!({})),
+        pod("a", "n1", &json!({})),
         refused,
         gated,
-        pod("l", "", json!({})),
-        pod("m", "gone", json!({})),
+        pod("l", "", &json!({})),
+        pod("m", "gone", &json!({})),
     ];
     let state = check(&[node("n1")], &pods, &CheckOptions::default());
     assert_eq!(
@@ -37,19 +37,19 @@ fn every_pod_is_counted_once() {
     assert_eq!(state.lost_names, ["n/l"]);
     assert_eq!(state.on_missing_nodes, 1);
     assert!(!state.is_sound());
-    let doubled = [pod("a", "n1", json!({})), pod("a", "n1", json!({}))];
+    let doubled = [pod("a", "n1", &json!({})), pod("a", "n1", &json!({}))];
     assert_eq!(check(&[node("n1")], &doubled, &CheckOptions::default()).duplicates, 1);
 }
 
 #[test]
 fn exactly_full_is_sound_and_one_more_is_not() {
     let full = vec![
-        pod("a", "n", json!({"cpu": "600m"})),
-        pod("b", "n", json!({"cpu": "0.4", "x.y/z": 1})),
+        pod("a", "n", &json!({"cpu": "600m"})),
+        pod("b", "n", &json!({"cpu": "0.4", "x.y/z": 1})),
     ];
     assert!(check(&[node("n")], &full, &CheckOptions::default()).is_sound());
     let mut over = full;
-    over.push(pod("c", "n", json!({"cpu": "1m"})));
+    over.push(pod("c", "n", &json!({"cpu": "1m"})));
     let state = check(&[node("n")], &over, &CheckOptions::default());
     assert_eq!((resources(&state), state.overcommitted_nodes()), (vec!["cpu"], 1));
     over[2]["status"]["phase"] = "Succeeded".into();
@@ -60,14 +60,14 @@ fn exactly_full_is_sound_and_one_more_is_not() {
 fn pod_count_ports_and_unknown_resources_are_checked() {
     let many: Vec<Value> = ["a", "b", "c", "d"]
         .into_iter()
-        .map(|name| pod(name, "n", json!({})))
+        .map(|name| pod(name, "n", &json!({})))
         .collect();
     assert_eq!(
         resources(&check(&[node("n")], &many, &CheckOptions::default())),
         ["pods"]
     );
     let with_port = |name: &str, address: &str| {
-        let mut pod = pod(name, "n", json!({"other.io/thing": "1"}));
+        let mut pod = pod(name, "n", &json!({"other.io/thing": "1"}));
         pod["spec"]["containers"][0]["ports"] = json!([{"hostPort": 80, "hostIP": address}]);
         pod
     };
@@ -83,7 +83,7 @@ fn pod_count_ports_and_unknown_resources_are_checked() {
 
 #[test]
 fn init_containers_sidecars_and_overhead_count() {
-    let mut pod = pod("a", "n", json!({"cpu": "300m"}));
+    let mut pod = pod("a", "n", &json!({"cpu": "300m"}));
     pod["spec"]["initContainers"] = json!([
         {"restartPolicy": "Always", "resources": {"requests": {"cpu": "200m"}}},
         {"resources": {"requests": {"cpu": "700m"}}},
@@ -97,15 +97,15 @@ fn init_containers_sidecars_and_overhead_count() {
 
 #[test]
 fn pods_of_others_do_not_make_us_guilty() {
-    let mut other = pod("o", "n", json!({"cpu": "5"}));
+    let mut other = pod("o", "n", &json!({"cpu": "5"}));
     other["spec"]["schedulerName"] = "other".into();
-    let ours = pod("a", "n", json!({"memory": "1Mi"}));
+    let ours = pod("a", "n", &json!({"memory": "1Mi"}));
     let options = CheckOptions {
         scheduler: Some("s".to_owned()),
         ..CheckOptions::default()
     };
     let state = check(&[node("n")], &[other.clone(), ours], &options);
     assert_eq!((state.pods, state.is_sound()), (1, true));
-    let guilty = pod("a", "n", json!({"cpu": "1m"}));
+    let guilty = pod("a", "n", &json!({"cpu": "1m"}));
     assert_eq!(resources(&check(&[node("n")], &[other, guilty], &options)), ["cpu"]);
 }

@@ -59,7 +59,7 @@ fn user(shared: &Shared, headers: &HeaderMap) -> Result<User, ApiError> {
         .iter()
         .find(|known| !known.token.is_empty() && known.token == token);
     known
-        .map(|known| user_of(known))
+        .map(user_of)
         .ok_or_else(|| ApiError::new(401, "Unauthorized", "Unauthorized"))
 }
 

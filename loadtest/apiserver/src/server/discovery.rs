@@ -26,6 +26,9 @@ const VERBS: [&str; 8] = [
 ];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// A subresource: its name, group/version/kind of its body if that is another, and its verbs.
+type Subresource = (&'static str, Option<[&'static str; 3]>, &'static [&'static str]);
+
 /// One served resource of one version, with its subresources.
 struct Entry {
     group: String,
@@ -36,8 +39,7 @@ struct Entry {
     short_names: Vec<String>,
     namespaced: bool,
     verbs: Vec<&'static str>,
-    /// (name, group/version/kind of its body if another, verbs)
-    subresources: Vec<(&'static str, Option<[&'static str; 3]>, &'static [&'static str])>,
+    subresources: Vec<Subresource>,
 }
 
 /// Answers a discovery path with its content type.
@@ -128,7 +130,7 @@ fn entries(store: &Store) -> Vec<Entry> {
 
 fn entry(kind: &Kind, group: &str, version: &str) -> Entry {
     const WRITE: &[&str] = &["get", "patch", "update"];
-    let mut subresources: Vec<(&'static str, Option<[&'static str; 3]>, &'static [&'static str])> = Vec::new();
+    let mut subresources: Vec<Subresource> = Vec::new();
     if kind.kind == "Pod" && !kind.custom {
         subresources.push(("binding", Some(["", "v1", "Binding"]), &["create"]));
         subresources.push(("eviction", Some(["policy", "v1", "Eviction"]), &["create"]));

@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
+use http::header::{ACCEPT, CONTENT_TYPE};
 use http::{HeaderMap, Request};
 use http_body_util::{BodyExt as _, Limited};
 use hyper::Method;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::body::{self, ApiResponse};
 use super::path::{self, Query, ResourcePath};
 use super::view::View;
-use super::{MAX_BODY_BYTES, Shared, Stats, admin, auth, discovery, openapi, reads, watching};
+use super::{MAX_BODY_BYTES, Shared, Stats, admin, auth, discovery, openapi, protobuf, reads, watching};
 use crate::error::ApiError;
 use crate::faults::FaultAction;
 use crate::meta;
@@ -84,6 +84,15 @@ async fn route(shared: &Arc<Shared>, request: Request<Incoming>) -> Result<ApiRe
     auth::authenticate(shared, &parts.headers)?;
     if parts.method != Method::GET && parts.method != Method::HEAD {
         return Err(ApiError::no_such_path().into());
+    }
+    let accept = parts
+        .headers
+        .get(ACCEPT)
+        .and_then(|value| value.to_str().ok())
+        .unwrap_or_default();
+    if path_text == "/openapi/v2" && accept.contains("protobuf") {
+        let document = body::ApiBody::Whole(Some(Bytes::from_static(openapi::V2_DOCUMENT)));
+        return Ok(body::with_type(200, openapi::V2_PROTOBUF, document));
     }
     if let Some(answer) = openapi::answer(&shared.store, path_text) {
         return Ok(body::json(200, &answer));
@@ -191,7 +200,7 @@ impl Call<'_> {
                 self.check_subresource(&resource, &["status", "resize"])?;
                 match self.verb {
                     "get" => reads::get(self, &resource, &view),
-                    "list" => reads::list(self, &resource, view),
+                    "list" => reads::list(self, &resource, &view),
                     _ => watching::watch(self, &resource, view),
                 }
             }
@@ -263,6 +272,11 @@ impl Call<'_> {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
+        if content_type.contains("protobuf")
+            && let Some(document) = protobuf::decode(bytes)
+        {
+            return Ok(document);
+        }
         if content_type.contains("protobuf") || content_type.contains("cbor") {
             let message =
                 "the body of the request was in an unknown format - accepted media types include: application/json";
@@ -286,10 +300,12 @@ impl Call<'_> {
             .get(CONTENT_TYPE)
             .and_then(|value| value.to_str().ok())
             .unwrap_or_default();
-        if content_type.contains("protobuf") {
-            self.document(bytes)?;
-        }
-        let request: BindRequest = serde_json::from_slice(bytes)
+        let parsed = if content_type.contains("protobuf") {
+            serde_json::from_value(self.document(bytes)?)
+        } else {
+            serde_json::from_slice(bytes)
+        };
+        let request: BindRequest = parsed
             .map_err(|error| ApiError::bad_request(format!("the body of the request is not a Binding: {error}")))?;
         let name = if self.path.subresource.is_empty() {
             &request.metadata.name

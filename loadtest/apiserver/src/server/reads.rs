@@ -27,7 +27,7 @@ pub(super) fn get(call: &Call<'_>, resource: &Resource, view: &View) -> Result<A
 }
 
 /// A list.
-pub(super) fn list(call: &Call<'_>, resource: &Resource, view: View) -> Result<ApiResponse, ApiError> {
+pub(super) fn list(call: &Call<'_>, resource: &Resource, view: &View) -> Result<ApiResponse, ApiError> {
     let query = &call.query;
     let version = parse_version(&query.resource_version)?;
     let exact = version_rule(
@@ -53,7 +53,7 @@ pub(super) fn list(call: &Call<'_>, resource: &Resource, view: View) -> Result<A
     let next = page.next.as_ref().map(Continue::encode);
     Ok(list_response(
         &resource.kind,
-        &view,
+        view,
         page.objects,
         page.rv,
         next,
@@ -120,7 +120,7 @@ pub(super) fn list_response(
     if let View::Table(include) = view {
         return body::json(
             200,
-            &table::of(kind, objects.iter().map(Arc::as_ref), include, metadata),
+            &table::of(kind, objects.iter().map(Arc::as_ref), include, &metadata),
         );
     }
     let (list_kind, api_version) = view.list_head(kind);

@@ -78,7 +78,7 @@ pub(super) fn of<'a>(
     kind: &Kind,
     objects: impl IntoIterator<Item = &'a Object>,
     include: &str,
-    metadata: Value,
+    metadata: &Value,
 ) -> Value {
     let columns = match (kind.custom, kind.kind.as_ref()) {
         (false, "Pod") => POD,

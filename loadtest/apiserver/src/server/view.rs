@@ -68,7 +68,7 @@ impl View {
                 kind,
                 [object],
                 include,
-                json!({"resourceVersion": object.rv.to_string()}),
+                &json!({"resourceVersion": object.rv.to_string()}),
             )),
             _ => to_bytes(&self.value(object.value())),
         }

@@ -20,7 +20,7 @@ use super::view::{View, to_bytes};
 use super::{Shared, Stats, table};
 use crate::error::ApiError;
 use crate::meta;
-use crate::store::{Resource, WatchBatch, WatchItem, WatchStart, Watcher};
+use crate::store::{Poll, Resource, WatchBatch, WatchItem, WatchStart, Watcher};
 
 /// Upstream ends a watch without `timeoutSeconds` after 30 to 60 minutes.
 const DEFAULT_TIMEOUT_SECONDS: std::ops::Range<u64> = 1_800..3_600;
@@ -161,11 +161,21 @@ impl WatchBody {
         }
     }
 
-    /// A bookmark is due, or the watch is over.
+    /// A bookmark is due, or the watch is over. What happened meanwhile goes first.
     fn on_time(&mut self) -> Option<Bytes> {
         let now = Instant::now();
-        self.ended = now >= self.deadline;
         self.next_bookmark = now + self.shared.config.bookmark_interval;
+        match self.watcher.poll() {
+            Ok(Poll::Ready(WatchBatch::Events(items))) => return Some(self.events(&items)),
+            Ok(Poll::Ready(WatchBatch::InitialEventsEnd(rv))) => return Some(self.bookmark(rv, true)),
+            // Idle: everything up to the newest version has been sent.
+            Ok(Poll::Idle) => self.ended = now >= self.deadline,
+            Ok(Poll::Ended) => self.ended = true,
+            Err(error) => {
+                self.ended = true;
+                return Some(error_line(&error));
+            }
+        }
         let rv = self.watcher.seen_rv();
         (self.bookmarks && rv > self.sent_rv).then(|| self.bookmark(rv, false))
     }
@@ -182,7 +192,7 @@ impl WatchBody {
             metadata["annotations"] = json!({"k8s.io/initial-events-end": "true"});
         }
         let object = match &self.view {
-            View::Table(include) => table::of(kind, [], include, metadata),
+            View::Table(include) => table::of(kind, [], include, &metadata),
             View::Metadata => {
                 json!({"kind": "PartialObjectMetadata", "apiVersion": "meta.k8s.io/v1", "metadata": metadata})
             }
@@ -219,7 +229,7 @@ impl WatchBody {
 fn shown(view: &View, kind: &crate::store::Kind, item: &WatchItem, columns_sent: bool) -> serde_json::Value {
     let rv = item.rv.to_string();
     if let View::Table(include) = view {
-        let mut table = table::of(kind, [item.object.as_ref()], include, json!({"resourceVersion": rv}));
+        let mut table = table::of(kind, [item.object.as_ref()], include, &json!({"resourceVersion": rv}));
         if columns_sent {
             table["columnDefinitions"] = serde_json::Value::Null;
         }

@@ -306,11 +306,8 @@ fn mark_deleted(old: &Value, grace: i64) -> Value {
 fn charged(budget: &Value, pod: &str, name: &str) -> Result<Value, ApiError> {
     let number = |path: &[&str]| meta::get(budget, path).and_then(Value::as_i64).unwrap_or_default();
     let refuse = |message: String| {
-        let mut error =
-            ApiError::too_many_requests("Cannot evict pod as it would violate the pod's disruption budget.", 0);
-        error.retry_after_seconds = None;
-        error.causes.push(("DisruptionBudget", String::new(), message));
-        error
+        let text = "Cannot evict pod as it would violate the pod's disruption budget.";
+        ApiError::new(429, "TooManyRequests", text).because("DisruptionBudget", "", &message)
     };
     if number(&["status", "observedGeneration"]) < number(&["metadata", "generation"]) {
         let mut error = refuse(format!(

@@ -168,18 +168,11 @@ type Overlay = BTreeMap<Arc<str>, Option<Arc<Object>>>;
 
 /// 504 for a version that does not exist yet.
 pub(super) fn too_large(rv: u64, current: u64) -> ApiError {
-    let mut error = ApiError::new(
-        504,
-        "Timeout",
-        format!("Timeout: Too large resource version: {rv}, current: {current}"),
-    );
+    let message = format!("Timeout: Too large resource version: {rv}, current: {current}");
+    let mut error = ApiError::new(504, "Timeout", message)
+        .about("", "resourceVersion", "")
+        .because("ResourceVersionTooLarge", "", "Too large resource version");
     error.retry_after_seconds = Some(1);
-    error.causes.push((
-        "ResourceVersionTooLarge",
-        String::new(),
-        "Too large resource version".to_owned(),
-    ));
-    error.resource = "resourceVersion".to_owned();
     error
 }
 

@@ -84,17 +84,17 @@ mod tests {
 
     use super::*;
 
-    fn check(kind: PatchKind, before: Value, patch: Value, after: Value) {
-        assert_eq!(apply(kind, false, &before, &patch).unwrap(), after, "{patch}");
+    fn check(kind: PatchKind, before: &Value, patch: &Value, after: &Value) {
+        assert_eq!(apply(kind, false, before, patch).unwrap(), *after, "{patch}");
     }
 
     #[test]
     fn merge_patch_replaces_lists_and_removes_nulls() {
         check(
             PatchKind::Merge,
-            json!({"a": {"b": 1, "c": [1, 2]}, "d": 4}),
-            json!({"a": {"b": null, "c": [3]}, "e": {"f": null, "g": 1}}),
-            json!({"a": {"c": [3]}, "d": 4, "e": {"g": 1}}),
+            &json!({"a": {"b": 1, "c": [1, 2]}, "d": 4}),
+            &json!({"a": {"b": null, "c": [3]}, "e": {"f": null, "g": 1}}),
+            &json!({"a": {"c": [3]}, "d": 4, "e": {"g": 1}}),
         );
     }
 
@@ -102,8 +102,8 @@ mod tests {
     fn json_patch_does_its_six_operations() {
         check(
             PatchKind::Json,
-            json!({"a": [1, 2], "b": {"x/y": 1, "z~": 2}}),
-            json!([
+            &json!({"a": [1, 2], "b": {"x/y": 1, "z~": 2}}),
+            &json!([
                 {"op": "test", "path": "/a/0", "value": 1},
                 {"op": "add", "path": "/a/-", "value": 3},
                 {"op": "add", "path": "/a/0", "value": 0},
@@ -112,16 +112,16 @@ mod tests {
                 {"op": "copy", "from": "/a/1", "path": "/c"},
                 {"op": "move", "from": "/c", "path": "/d"},
             ]),
-            json!({"a": [0, 1, 2, 3], "b": {"x/y": 5}, "d": 1}),
+            &json!({"a": [0, 1, 2, 3], "b": {"x/y": 5}, "d": 1}),
         );
         for bad in [
-            json!([{"op": "test", "path": "/a", "value": 2}]),
-            json!([{"op": "remove", "path": "/nope"}]),
-            json!([{"op": "replace", "path": "/nope/x", "value": 1}]),
-            json!([{"op": "dance", "path": "/a"}]),
-            json!({"op": "add"}),
+            &json!([{"op": "test", "path": "/a", "value": 2}]),
+            &json!([{"op": "remove", "path": "/nope"}]),
+            &json!([{"op": "replace", "path": "/nope/x", "value": 1}]),
+            &json!([{"op": "dance", "path": "/a"}]),
+            &json!({"op": "add"}),
         ] {
-            assert!(apply(PatchKind::Json, false, &json!({"a": 1}), &bad).is_err(), "{bad}");
+            assert!(apply(PatchKind::Json, false, &json!({"a": 1}), bad).is_err(), "{bad}");
         }
     }
 
@@ -129,27 +129,27 @@ mod tests {
     fn strategic_merge_joins_lists_by_their_keys() {
         check(
             PatchKind::Strategic,
-            json!({"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "X", "status": "True"}]}}),
-            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}],
+            &json!({"status": {"conditions": [{"type": "Ready", "status": "False"}, {"type": "X", "status": "True"}]}}),
+            &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "New", "status": "True"}],
                 "$setElementOrder/conditions": [{"type": "Ready"}, {"type": "New"}]}}),
-            json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "X", "status": "True"},
+            &json!({"status": {"conditions": [{"type": "Ready", "status": "True"}, {"type": "X", "status": "True"},
                 {"type": "New", "status": "True"}]}}),
         );
         check(
             PatchKind::Strategic,
-            json!({"spec": {"containers": [{"name": "a", "image": "1", "env": [{"name": "E", "value": "1"}]}, {"name": "b"}],
+            &json!({"spec": {"containers": [{"name": "a", "image": "1", "env": [{"name": "E", "value": "1"}]}, {"name": "b"}],
                 "tolerations": [{"key": "a"}]}, "metadata": {"finalizers": ["x", "y"], "labels": {"l": "1", "m": "2"}}}),
-            json!({"spec": {"containers": [{"name": "a", "env": [{"name": "F", "value": "2"}]}, {"name": "b", "$patch": "delete"}],
+            &json!({"spec": {"containers": [{"name": "a", "env": [{"name": "F", "value": "2"}]}, {"name": "b", "$patch": "delete"}],
                 "tolerations": [{"key": "b"}]}, "metadata": {"finalizers": ["z"], "$deleteFromPrimitiveList/finalizers": ["x"],
                 "labels": {"l": null}}}),
-            json!({"spec": {"containers": [{"name": "a", "image": "1", "env": [{"name": "E", "value": "1"}, {"name": "F", "value": "2"}]}],
+            &json!({"spec": {"containers": [{"name": "a", "image": "1", "env": [{"name": "E", "value": "1"}, {"name": "F", "value": "2"}]}],
                 "tolerations": [{"key": "b"}]}, "metadata": {"finalizers": ["y", "z"], "labels": {"m": "2"}}}),
         );
         check(
             PatchKind::Strategic,
-            json!({"a": {"x": 1, "y": 2}, "volumes": [{"name": "v", "emptyDir": {}}]}),
-            json!({"a": {"$patch": "replace", "z": 3}, "volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {}}]}),
-            json!({"a": {"z": 3}, "volumes": [{"name": "v", "secret": {}}]}),
+            &json!({"a": {"x": 1, "y": 2}, "volumes": [{"name": "v", "emptyDir": {}}]}),
+            &json!({"a": {"$patch": "replace", "z": 3}, "volumes": [{"name": "v", "$retainKeys": ["name", "secret"], "secret": {}}]}),
+            &json!({"a": {"z": 3}, "volumes": [{"name": "v", "secret": {}}]}),
         );
     }
 }

@@ -2,6 +2,8 @@ use serde_json::json;
 
 use super::*;
 
+mod history;
+
 fn store() -> Store {
     Store::new(HistoryLimits::default()).unwrap()
 }
@@ -13,6 +15,27 @@ fn pod(name: &str) -> Value {
 #[test]
 fn spliced_bind_equals_a_rewritten_one() {
     let store = store();
+    // With an annotation the bind takes the slow path; both must give the same pod.
+    let mut bound = Vec::new();
+    for (name, annotations) in [("fast", None), ("slow", Some(serde_json::Map::new()))] {
+        let mut body = pod(name);
+        body["metadata"]["annotations"] = json!({"quote": "\"spec\":{\"status\":{}}", "é": "ü"});
+        store.create_as("", "pods", "default", body).unwrap();
+        let patch =
+            json!({"status": {"nominatedNodeName": "x", "conditions": [{"type": "PodScheduled", "status": "False"}]}});
+        let target = WriteTarget::status(&store.pods().unwrap(), "default", name);
+        store.patch(&target, PatchKind::Merge, &patch).unwrap();
+        let request = json!({"metadata": {"annotations": annotations}, "target": {"name": "n\"1"}});
+        let request: BindRequest = serde_json::from_value(request).unwrap();
+        let mut value = store.bind("default", name, &request).unwrap().value();
+        for key in ["name", "uid", "resourceVersion", "creationTimestamp"] {
+            value["metadata"][key] = Value::Null;
+        }
+        value["status"]["conditions"][0]["lastTransitionTime"] = Value::Null;
+        bound.push(value);
+    }
+    assert_eq!(bound[0], bound[1]);
+    assert_eq!(bound[0]["spec"]["nodeName"], "n\"1");
     store.create_as("", "pods", "default", pod("a")).unwrap();
     let bound = store.bind_to("default", "a", "n1").unwrap();
     let value = bound.value();

@@ -213,7 +213,9 @@ impl Watcher {
         let events: Vec<Event> = state.ring.iter().skip(skip).take(BATCH).cloned().collect();
         self.next_seq += events.len() as u64;
         let newest = self.resource.current_rv();
-        self.seen_rv = events.last().map_or(newest.max(self.seen_rv), |event| event.object.rv);
+        self.seen_rv = events
+            .last()
+            .map_or_else(|| newest.max(self.seen_rv), |event| event.object.rv);
         Ok(events)
     }
 

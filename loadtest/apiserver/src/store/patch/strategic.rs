@@ -57,10 +57,10 @@ fn merge_object(target: &mut Map<String, Value>, patch: &Map<String, Value>) -> 
         target.retain(|key, _| retained.iter().any(|other| other.as_str() == Some(key)));
     }
     for (key, value) in patch {
-        if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/") {
-            if let (Some(Value::Array(stored)), Value::Array(gone)) = (target.get_mut(list), value) {
-                stored.retain(|element| !gone.contains(element));
-            }
+        if let Some(list) = key.strip_prefix("$deleteFromPrimitiveList/")
+            && let (Some(Value::Array(stored)), Value::Array(gone)) = (target.get_mut(list), value)
+        {
+            stored.retain(|element| !gone.contains(element));
         }
     }
     for (key, value) in patch.iter().filter(|(key, _)| !key.starts_with('$')) {
