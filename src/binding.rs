@@ -1,1 +1,126 @@
-//! binding
+//! Everything after a node is reserved: Permit waits, PreBind, the bind itself, events, conditions, and giving back what
+//! failed.
+//!
+//! A worker takes a [`Slot`] before it pops a pod, so assumed pods that are not yet bound are bounded; it hands a
+//! [`BindTask`] over after Permit. A task waits at Permit without a slot, takes a lane (bounded API calls, highest
+//! priority first), binds, and ends in exactly one way: bound, gone, elsewhere, or failed and back in the queue.
+//!
+//! Does not: decide, or undo anything by time: an unknown outcome is read back until it is known.
+//!
+//! Threads: tasks on the runtime; [`BindingPool`]'s and [`FailureHandler`]'s methods may be called from any thread.
+//! Cost a pod: one API call; its Scheduled event is written after binds, by a writer of its own.
+//!
+//! Children in reading order: `slots` (bounds), `task`, `pool` (the life of a task), `pre_bind`, `attempt` (the bind
+//! call), `waiting` (Permit), `failure` (back to the queue), `events` (with `series`) and `status`
+//! (the writers, over `write`).
+
+mod attempt;
+mod events;
+mod failure;
+mod pool;
+mod pre_bind;
+mod series;
+mod slots;
+mod status;
+mod task;
+mod waiting;
+mod write;
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicUsize;
+
+use supercargo_config::Settings;
+use tokio::runtime::Handle;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use crate::client::ClientSet;
+use crate::clock::Clock;
+use crate::cluster::Cluster;
+use crate::queue::SchedulingQueue;
+use crate::telemetry::Metrics;
+
+pub use events::{EventOptions, EventWriter, PodEvent, PodEventKind};
+pub use failure::{Failure, FailureHandler};
+pub use pool::BindingPool;
+pub use slots::Slot;
+pub use status::{StatusPatch, StatusWriter};
+pub use task::BindTask;
+pub use waiting::{WaitOutcome, WaitingMap};
+
+/// What a pool is made from.
+pub struct BindingParts {
+    /// Objects and ledger.
+    pub cluster: Arc<Cluster>,
+    /// Where failed pods go back to.
+    pub queue: Arc<SchedulingQueue>,
+    /// For binds, events and status.
+    pub clients: ClientSet,
+    /// Recorders.
+    pub metrics: Arc<Metrics>,
+    /// Time.
+    pub clock: Clock,
+    /// Bounds and deadlines.
+    pub settings: Settings,
+    /// Asked before every bind: whether this process may still act.
+    pub may_act: Arc<dyn Fn() -> bool + Send + Sync>,
+}
+
+impl std::fmt::Debug for BindingParts {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BindingParts")
+            .field("settings", &self.settings)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Starts a pool and what handles its failures. Must be called inside a tokio runtime.
+#[must_use]
+pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
+    let in_flight = Arc::new(AtomicUsize::new(0));
+    let writers = TaskTracker::new();
+    let events = EventWriter::start(
+        parts.clients.status.clone(),
+        EventOptions {
+            queue_length: parts.settings.event_queue_length,
+            concurrency: parts.settings.event_concurrency,
+            binds_in_flight: Arc::clone(&in_flight),
+        },
+        Arc::clone(&parts.metrics),
+        parts.clock.clone(),
+        &writers,
+    );
+    let status = StatusWriter::start(
+        parts.clients.status.clone(),
+        parts.settings.status_concurrency,
+        parts.clock.clone(),
+        &writers,
+    );
+    let failures = Arc::new(FailureHandler {
+        cluster: Arc::clone(&parts.cluster),
+        queue: Arc::clone(&parts.queue),
+        events,
+        status,
+        metrics: Arc::clone(&parts.metrics),
+        clock: parts.clock.clone(),
+    });
+    let pool = Arc::new(BindingPool {
+        failures: Arc::clone(&failures),
+        cluster: parts.cluster,
+        queue: parts.queue,
+        client: parts.clients.bind,
+        metrics: parts.metrics,
+        clock: parts.clock,
+        may_act: parts.may_act,
+        deadline: parts.settings.bind_deadline,
+        slots: slots::Slots::new(parts.settings.max_assumed_pods),
+        lanes: slots::Lanes::new(parts.settings.binding_concurrency),
+        waiting: Arc::new(WaitingMap::default()),
+        in_flight,
+        tasks: TaskTracker::new(),
+        writers,
+        stopping: CancellationToken::new(),
+        runtime: Handle::current(),
+    });
+    (pool, failures)
+}

@@ -33,5 +33,5 @@ pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodList
 pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};
 pub use selector::{NodeSelectorTerm, PreferredTerm, RawRequirement, Requirement, RequirementOp, SelectorError};
 pub use snapshot::Snapshot;
-pub use store::{Cluster, NodeChange, NodeRecord, PodChange, Publisher};
+pub use store::{BudgetKey, Cluster, NodeChange, NodeRecord, PodChange, PodChanges, Publisher};
 pub use taints::{Effect, Taint, Toleration, TolerationOp, first_untolerated};

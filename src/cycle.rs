@@ -18,7 +18,7 @@ pub mod full;
 mod view;
 mod worker;
 
-//pub use decide::{Decision, decide};
+pub use decide::{Decision, decide};
 pub use engine::{Engine, EngineStats};
 pub use view::{TouchSeq, View};
-//pub use worker::{Worker, WorkerParts};
+pub use worker::{Worker, WorkerParts};

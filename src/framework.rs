@@ -34,7 +34,7 @@ pub use plugin::{
 };
 pub use profile::{Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};
 pub use registry::{Factory, PluginContext, PluginError, Registry};
-pub use runner::{Diagnosis, FitError, Narrowed, PluginScores, PreFilterRun, ScoreRun};
+pub use runner::{Diagnosis, FitError, MAX_PERMIT_WAIT, Narrowed, PermitRun, PluginScores, PreFilterRun, ScoreRun};
 pub(crate) use runner::{check_range, score_error};
 pub use state::{CycleState, StateData};
 pub use status::{Code, Reason, Status};

@@ -18,6 +18,7 @@
 //! | [`cycle`] | the scheduling cycle, the incremental engine and its workers |
 //! | [`binding`] | the async pool that binds, writes conditions and events, and unreserves |
 //! | [`server`] | health, metrics, configz |
+//! | [`scheduler`] | all of it put together |
 
 pub mod binding;
 pub mod client;
@@ -32,6 +33,7 @@ pub mod plugins;
 pub mod preemption;
 pub mod queue;
 pub mod resources;
+pub mod scheduler;
 pub mod server;
 pub mod sync;
 pub mod telemetry;

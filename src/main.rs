@@ -1,6 +1,9 @@
 //! The command line: `run` (the default), `config`, `version`, `demo`.
 
+#[cfg(feature = "demo")]
+mod demo;
 mod options;
+mod run;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -13,22 +16,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match options::parse(std::env::args_os(), &PluginCatalogue::in_tree()) {
-        Ok(Command::Run(options)) => run(&options),
+        Ok(Command::Run(options)) => run::run(&options).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
         #[cfg(feature = "demo")]
-        Ok(Command::Demo(args)) => fail(&format!("this build has no demo yet (asked for {args:?})"), 1),
+        Ok(Command::Demo(args)) => match demo::run(&args) {
+            Ok(true) => ExitCode::SUCCESS,
+            Ok(false) => fail("not every pod that can be scheduled is bound", 1),
+            Err(error) => fail(&format!("{error:#}"), 1),
+        },
         Ok(Command::Print(text)) => match std::io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => fail(&format!("standard output: {error}"), 1),
         },
         Err(failure) => fail(&failure.message, failure.code),
     }
-}
-
-fn run(options: &options::Options) -> ExitCode {
-    fail(
-        &format!("this build has no scheduling loop yet (asked for {options:?})"),
-        1,
-    )
 }
 
 fn fail(message: &str, code: u8) -> ExitCode {

@@ -28,7 +28,8 @@ use supercargo_config::{Configuration, FeatureGates, PluginLookup, Settings};
 
 #[cfg(feature = "demo")]
 pub(crate) use commands::DemoArgs;
-use serving::{Authentication, Authorization, Serving};
+use serving::{Authentication, Authorization};
+pub(crate) use serving::{Certificate, Serving, TlsVersion};
 
 /// What the command line asks for.
 #[derive(Debug)]

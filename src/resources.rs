@@ -145,6 +145,20 @@ impl Resources {
         }
     }
 
+    /// Every resource that is present: CPU, memory and ephemeral storage unless zero, and all scalars.
+    pub fn iter(&self) -> impl Iterator<Item = (Resource, i64)> {
+        let fixed = [
+            (Resource::Cpu, self.milli_cpu),
+            (Resource::Memory, self.memory),
+            (Resource::EphemeralStorage, self.ephemeral_storage),
+        ];
+        let scalars = self
+            .scalars
+            .iter()
+            .map(|(name, amount)| (Resource::Scalar(*name), *amount));
+        fixed.into_iter().filter(|(_, amount)| *amount != 0).chain(scalars)
+    }
+
     fn scalar_mut(&mut self, name: Symbol) -> &mut i64 {
         let at = match self.scalars.binary_search_by_key(&name, |(have, _)| *have) {
             Ok(at) => at,

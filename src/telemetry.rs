@@ -32,4 +32,5 @@ pub use labels::{
 pub use latency::{LatencyRecorder, LatencySummary};
 pub use logging::{LogFormat, LogOptions, TelemetryError, TelemetryGuard, init};
 pub use metrics::{EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationGuard, OperationLabel};
+pub use process::{ProcessUsage, process_usage};
 pub use trace::{TraceOptions, bind_span, cycle_span};

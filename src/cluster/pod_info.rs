@@ -45,6 +45,8 @@ pub struct PodSpec {
     pub charged_request: Resources,
     /// The same with defaults for CPU and memory.
     pub charged_non_zero: NonZero,
+    /// What it is limited to: for metrics alone.
+    pub limits: Resources,
     /// `spec.nodeSelector`, sorted; absent and empty differ.
     pub node_selector: Option<Labels>,
     /// Terms of the required node affinity, any of which suffices; absent: no required affinity.

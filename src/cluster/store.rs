@@ -8,23 +8,28 @@
 //!
 //! Does not: watch, queue or decide.
 
+mod budgets;
 mod nodes;
 mod pods;
 mod publish;
+#[cfg(test)]
+mod tests;
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
-use crate::cluster::{ChangeLog, ClassTable, Images, LabelVisibility, NodeSpec, PodInfo, PodLister, Snapshot};
+use crate::cluster::{Budget, ChangeLog, ClassTable, Images, LabelVisibility, NodeSpec, PodInfo, PodLister, Snapshot};
 use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
 use crate::ledger::Ledger;
 use crate::sync::Mutex;
 
+pub use budgets::BudgetKey;
 pub use nodes::NodeChange;
-pub use pods::PodChange;
+pub use pods::{PodChange, PodChanges};
 pub use publish::Publisher;
 
 /// A node object and its slot.
@@ -59,6 +64,7 @@ pub struct Cluster {
     pods: DashMap<PodUid, Arc<PodInfo>, FxBuildHasher>,
     uids: DashMap<(Symbol, Box<str>), PodUid, FxBuildHasher>,
     images: Mutex<SharedImages>,
+    budgets: Mutex<BTreeMap<BudgetKey, Arc<Budget>>>,
     snapshot: ArcSwap<Snapshot>,
 }
 
@@ -87,6 +93,7 @@ impl Cluster {
             pods: DashMap::default(),
             uids: DashMap::default(),
             images: Mutex::default(),
+            budgets: Mutex::default(),
             snapshot: ArcSwap::default(),
         }
     }

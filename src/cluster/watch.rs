@@ -1,13 +1,14 @@
-//! Decoding of API objects: from JSON to compiled form.
+//! Watching and decoding of API objects: from JSON to compiled form.
 //!
 //! JSON → slim wire types that borrow from it → checked and compiled types. Only what scheduling reads is looked at.
 //! A field that is wrong fails its object with the object's name and the field's path; a quantity that cannot be read
 //! is never taken for zero.
 //!
-//! Does not: talk to the API server, keep objects or find a pod's class by itself.
+//! Does not: keep objects or find a pod's class by itself.
 //!
 //! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them);
-//! `requests`, `affinity`, `ports`, `pod`, `node`, `budget` (compilation); `object` (items of kube-runtime's watchers).
+//! `requests`, `affinity`, `ports`, `pod`, `node`, `budget` (compilation); `object` (items of kube-runtime's watchers); `stream` (the
+//! watch of one kind).
 
 mod affinity;
 mod budget;
@@ -18,6 +19,7 @@ mod object;
 mod pod;
 mod ports;
 mod requests;
+mod stream;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -30,6 +32,7 @@ pub use error::DecodeError;
 pub use node::decode_node;
 pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched};
 pub use pod::DecodedPod;
+pub use stream::{Delivery, WatchParts, WatchStatus, watch};
 
 /// Decodes a pod from JSON, compiles it and finds its class.
 ///

@@ -22,7 +22,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
 use crate::cycle::View;
-use crate::framework::{Profile, Reads, Status};
+use crate::framework::{CycleState, Profile, Status};
 use crate::ids::{ClassId, NodeIdx};
 use index::ClassIndex;
 
@@ -63,8 +63,8 @@ enum Slot {
 /// What the engine says about a pod.
 #[derive(Debug)]
 pub(crate) enum Answer {
-    /// One of the best nodes.
-    Node(NodeIdx),
+    /// One of the best nodes, and what the plugins remember of the class.
+    Node(NodeIdx, CycleState),
     /// No node is feasible.
     NoFit,
     /// A plugin failed.

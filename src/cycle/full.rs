@@ -169,9 +169,12 @@ pub fn post_filter(
     profile: &Profile,
     cluster: &ClusterView<'_>,
     evaluation: &Evaluation,
-    diagnosis: Diagnosis,
     pod: &PodInfo,
 ) -> (FitError, NominatedNode) {
+    let diagnosis = match &evaluation.outcome {
+        Outcome::NoFit(diagnosis) => Diagnosis::clone(diagnosis),
+        Outcome::Best(_) | Outcome::NoNodes | Outcome::Failed(_) => Diagnosis::default(),
+    };
     let mut error = FitError {
         node_count: cluster.nodes.len(),
         diagnosis,

@@ -88,6 +88,15 @@ pub struct Profile {
     node_local: bool,
 }
 
+impl std::fmt::Debug for ScorePlugin {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ScorePlugin")
+            .field("plugin", &self.plugin.name())
+            .field("weight", &self.weight)
+            .finish()
+    }
+}
+
 impl std::fmt::Debug for Profile {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Profile")

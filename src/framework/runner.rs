@@ -5,10 +5,12 @@
 //! Source: `pkg/scheduler/framework/runtime/framework.go` and `pkg/scheduler/framework/types.go` (`FitError`),
 //! Kubernetes 1.36.
 
+mod commit;
 mod filter;
 mod fit_error;
 mod score;
 
+pub use commit::{MAX_PERMIT_WAIT, PermitRun};
 pub use filter::{Narrowed, PreFilterRun};
 pub use fit_error::{Diagnosis, FitError};
 pub use score::{PluginScores, ScoreRun};

@@ -76,8 +76,8 @@ flags! {
         VERSION tls_min_version "Lowest TLS version: VersionTLS12 or VersionTLS13 [default: VersionTLS12]";
         list tls_cipher_suites "Cipher suites of TLS 1.2 by Go's names [default: all that are offered]";
         list tls_sni_cert_key "Certificate for some names: cert,key or cert,key:name,name; may be repeated";
-        COUNT http2_max_streams_per_connection "Accepted for compatibility: HTTP/1.1 is served";
-        bool disable_http2_serving "Accepted for compatibility: HTTP/1.1 is served";
+        COUNT http2_max_streams_per_connection "Streams of one HTTP/2 connection; 0: 250";
+        bool disable_http2_serving "Serve HTTP/1.1 alone";
         bool permit_address_sharing "Set SO_REUSEADDR on the port";
         bool permit_port_sharing "Set SO_REUSEPORT on the port";
     }

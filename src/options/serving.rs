@@ -6,6 +6,7 @@
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+use supercargo::server::Http2;
 
 use super::flags::{AuthenticationFlags, AuthorizationFlags, ServingFlags};
 use super::values::{Reader, list, list_or, text};
@@ -70,8 +71,8 @@ pub(crate) struct Serving {
     pub(crate) min_version: TlsVersion,
     /// Suites of TLS 1.2 by Go's names; empty: all that are offered.
     pub(crate) cipher_suites: Vec<String>,
-    /// Whether to set `SO_REUSEADDR`.
-    pub(crate) share_address: bool,
+    /// Whether and how HTTP/2 is spoken.
+    pub(crate) http2: Http2,
     /// Whether to set `SO_REUSEPORT`.
     pub(crate) share_port: bool,
 }
@@ -165,23 +166,28 @@ pub(super) fn serving(flags: &ServingFlags, reader: &mut Reader) -> Option<Servi
         .collect();
     let min_version = min_version(flags.tls_min_version.as_deref(), reader);
     let cipher_suites = cipher_suites(&flags.tls_cipher_suites, reader);
-    let share_address = reader.bool("--permit-address-sharing", flags.permit_address_sharing.as_ref());
+    // Always done, as by Go's listeners; the value is still checked.
+    let _: Option<bool> = reader.bool("--permit-address-sharing", flags.permit_address_sharing.as_ref());
     let share_port = reader.bool("--permit-port-sharing", flags.permit_port_sharing.as_ref());
-    // HTTP/1.1 is served, so these change nothing; their values are still checked.
-    let _: Option<bool> = reader.bool("--disable-http2-serving", flags.disable_http2_serving.as_ref());
-    let streams = flags.http2_max_streams_per_connection.as_ref();
-    let _: Option<u32> = reader.parsed(
+    let disabled = reader.bool("--disable-http2-serving", flags.disable_http2_serving.as_ref());
+    let streams: Option<u32> = reader.parsed(
         "--http2-max-streams-per-connection",
-        streams,
+        flags.http2_max_streams_per_connection.as_ref(),
         "should be a number of streams",
     );
+    let http2 = match disabled {
+        Some(true) => Http2::Disabled,
+        _ => Http2::Enabled {
+            max_streams: streams.unwrap_or(0),
+        },
+    };
     (port != 0).then_some(Serving {
         address: SocketAddr::new(ip.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)), port),
         certificate,
         sni_certificates,
         min_version,
         cipher_suites,
-        share_address: share_address.unwrap_or(false),
+        http2,
         share_port: share_port.unwrap_or(false),
     })
 }

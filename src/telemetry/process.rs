@@ -15,6 +15,32 @@ const TICKS_PER_SECOND: f64 = 100.0;
 /// `/proc/self/status` counts memory in units of 1024 bytes, whatever it calls them.
 const STATUS_KIB: f64 = 1024.0;
 
+/// What this process has used so far.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub struct ProcessUsage {
+    /// User and system CPU time, in seconds.
+    pub cpu_seconds: f64,
+    /// Resident memory, in bytes.
+    pub resident_bytes: u64,
+}
+
+/// What this process has used so far; `None` on a system without `/proc`.
+#[must_use]
+pub fn process_usage() -> Option<ProcessUsage> {
+    let stat = fs::read_to_string("/proc/self/stat").ok()?;
+    let status = fs::read_to_string("/proc/self/status").ok()?;
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "a whole number of bytes below 2^53"
+    )]
+    let resident_bytes = status_bytes(&status, "VmRSS:")? as u64;
+    Some(ProcessUsage {
+        cpu_seconds: cpu_seconds(&stat)?,
+        resident_bytes,
+    })
+}
+
 /// Writes the families that could be read.
 pub(super) fn write(page: &mut Page<'_>) -> std::fmt::Result {
     let stat = fs::read_to_string("/proc/self/stat").ok();

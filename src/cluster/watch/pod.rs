@@ -6,7 +6,7 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use smallvec::SmallVec;
 
 use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
-use crate::cluster::watch::requests::Requests;
+use crate::cluster::watch::requests::{self, Requests};
 use crate::cluster::watch::text::{Pairs, Text, micros, symbol_of, text_of};
 use crate::cluster::watch::wire::{self, items};
 use crate::cluster::watch::{affinity, ports};
@@ -163,6 +163,7 @@ fn compile_spec(spec: &wire::PodSpec<'_>, status: &wire::PodStatus<'_>) -> Resul
         balanced_request: figures.charged.clone(),
         charged_request: figures.charged,
         charged_non_zero: figures.charged_non_zero,
+        limits: requests::limits(spec)?,
         node_selector: spec.node_selector.as_ref().map(|pairs| labels_of(Some(pairs))),
         required_node_affinity: node_affinity.and_then(affinity::required),
         preferred_node_affinity: node_affinity.and_then(affinity::preferred),

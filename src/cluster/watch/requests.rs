@@ -159,6 +159,53 @@ pub(super) struct Figures {
     pub(super) charged_non_zero: NonZero,
 }
 
+/// What a pod is limited to: shown in metrics, never scheduled by. An overhead counts where there is a limit.
+///
+/// Source: `staging/src/k8s.io/component-helpers/resource/helpers.go` (`PodLimits`), Kubernetes 1.36.
+pub(super) fn limits(spec: &wire::PodSpec<'_>) -> Result<Resources, Fault> {
+    let given = spec.resources.as_ref().and_then(|r| r.limits.as_ref());
+    let mut limits = Requests {
+        containers: SmallVec::new(),
+        overhead: Amounts::default(),
+        pod_level: Amounts::read(given, "spec.resources.limits")?.pod_level(),
+        pod_level_actual: None,
+        has_status: false,
+        infeasible: false,
+    };
+    let init = items(&spec.init_containers)
+        .iter()
+        .enumerate()
+        .map(|(at, c)| ("spec.initContainers", at, c));
+    let main = items(&spec.containers)
+        .iter()
+        .enumerate()
+        .map(|(at, c)| ("spec.containers", at, c));
+    for (list, at, container) in init.chain(main) {
+        let kind = match (list, text_of(&container.restart_policy)) {
+            ("spec.containers", _) => Kind::Main,
+            (_, "Always") => Kind::Sidecar,
+            _ => Kind::Init,
+        };
+        let raw = container.resources.as_ref().and_then(|r| r.limits.as_ref());
+        let spec = Amounts::read(raw, "resources.limits").map_err(|fault| fault.under(&format!("{list}[{at}]")))?;
+        limits.containers.push(Container {
+            kind,
+            spec,
+            actual: None,
+        });
+    }
+    let total = limits.total(Sense {
+        pod_level: true,
+        ..Sense::default()
+    });
+    let mut resources = total.resources();
+    let overhead = Amounts::read(spec.overhead.as_ref(), "spec.overhead")?.resources();
+    for (resource, amount) in total.resources().iter() {
+        resources.set(resource, amount.saturating_add(overhead.get(resource)));
+    }
+    Ok(resources)
+}
+
 #[derive(Debug)]
 pub(super) struct Requests {
     containers: SmallVec<[Container; 2]>,

@@ -76,6 +76,7 @@ pub(super) struct Gate<'a> {
 pub(super) struct Requirements<'a> {
     #[serde(borrow)]
     pub(super) requests: Option<RawAmounts<'a>>,
+    pub(super) limits: Option<RawAmounts<'a>>,
 }
 
 #[derive(Deserialize, Default)]

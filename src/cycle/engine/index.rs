@@ -90,7 +90,7 @@ impl ClassIndex {
         }
         match self.groups.feasible() {
             0 => return Answer::NoFit,
-            1 => return self.groups.any().map_or(Answer::NoFit, Answer::Node),
+            1 => return self.chosen(self.groups.any()),
             _ => {}
         }
         if let Some(failure) = &self.pre_score_failure {
@@ -102,7 +102,11 @@ impl ClassIndex {
             }
             self.groups.changed = false;
         }
-        self.pick(random).map_or(Answer::NoFit, Answer::Node)
+        self.chosen(self.pick(random))
+    }
+
+    fn chosen(&self, node: Option<NodeIdx>) -> Answer {
+        node.map_or(Answer::NoFit, |node| Answer::Node(node, self.state.clone()))
     }
 
     fn pick(&self, random: u64) -> Option<NodeIdx> {

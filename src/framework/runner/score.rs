@@ -5,7 +5,7 @@ use crate::framework::{CycleState, Profile, Status};
 use crate::ids::{NodeIdx, Symbol};
 
 /// The highest score of one plugin.
-pub const MAX_NODE_SCORE: i64 = 100;
+const MAX_NODE_SCORE: i64 = 100;
 
 /// Scores of all feasible nodes.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

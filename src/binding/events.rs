@@ -1,0 +1,334 @@
+//! Events: written after binds, never in their way.
+//!
+//! Events wait in a bounded queue; when it is full, new ones are dropped and counted. While binds are in flight only a
+//! trickle is written (an event costs the API server about as much as a bind); between bursts, and when the queue is
+//! half full, all lanes write. A failure that repeats becomes the series of its first event.
+//!
+//! Source of the fields: `staging/src/k8s.io/client-go/tools/events`, Kubernetes 1.36.
+//!
+//! Does not: keep an event that the server refuses.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use http::Method;
+use kube::Client;
+use serde_json::json;
+use tokio::sync::{Mutex as AsyncMutex, mpsc};
+use tokio_util::task::TaskTracker;
+
+use super::series::{Repeat, Series};
+use super::write::{Write, Written, send};
+use crate::clock::Clock;
+use crate::cluster::PodInfo;
+use crate::ids::Symbol;
+use crate::sync::Mutex;
+use crate::telemetry::Metrics;
+
+/// Bytes of a note that the API takes.
+const MAX_NOTE_BYTES: usize = 1024;
+const CUT: &str = " ...";
+/// Between two events while binds are in flight: 20 a second.
+const TRICKLE: Duration = Duration::from_millis(50);
+
+/// Bounds of the writer.
+#[derive(Clone, Debug)]
+pub struct EventOptions {
+    /// Events that may wait.
+    pub queue_length: usize,
+    /// Writes in flight.
+    pub concurrency: usize,
+    /// Binds in flight, to which events yield.
+    pub binds_in_flight: Arc<AtomicUsize>,
+}
+
+/// What happened to a pod.
+#[derive(Clone, Debug)]
+pub enum PodEventKind {
+    /// It was bound.
+    Scheduled {
+        /// To this node.
+        node: Symbol,
+    },
+    /// It was not.
+    FailedScheduling {
+        /// Why.
+        note: String,
+    },
+}
+
+/// An event about a pod.
+#[derive(Clone, Debug)]
+pub struct PodEvent {
+    /// The pod.
+    pub pod: Arc<PodInfo>,
+    /// The scheduler's name.
+    pub reporter: Symbol,
+    /// What happened.
+    pub kind: PodEventKind,
+}
+
+struct Timed {
+    event: PodEvent,
+    time: jiff::Timestamp,
+}
+
+/// Writes events.
+pub struct EventWriter {
+    sender: Mutex<Option<mpsc::Sender<Timed>>>,
+    waiting: Arc<AtomicUsize>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    done: TaskTracker,
+}
+
+impl std::fmt::Debug for EventWriter {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("EventWriter")
+            .field("waiting", &self.waiting.load(Ordering::Relaxed))
+            .finish_non_exhaustive()
+    }
+}
+
+struct Lane {
+    client: Client,
+    receiver: Arc<AsyncMutex<mpsc::Receiver<Timed>>>,
+    waiting: Arc<AtomicUsize>,
+    options: EventOptions,
+    series: Arc<Mutex<Series>>,
+    metrics: Arc<Metrics>,
+    clock: Clock,
+    instance_suffix: Arc<str>,
+    is_first: bool,
+}
+
+impl EventWriter {
+    /// Starts the writer's lanes.
+    #[must_use]
+    pub fn start(
+        client: Client,
+        options: EventOptions,
+        metrics: Arc<Metrics>,
+        clock: Clock,
+        tracker: &TaskTracker,
+    ) -> Arc<Self> {
+        let (sender, receiver) = mpsc::channel(options.queue_length.max(1));
+        let receiver = Arc::new(AsyncMutex::new(receiver));
+        let waiting = Arc::new(AtomicUsize::new(0));
+        let series = Arc::new(Mutex::new(Series::default()));
+        let instance_suffix: Arc<str> = hostname().into();
+        let done = TaskTracker::new();
+        for number in 0..options.concurrency.max(1) {
+            let lane = Lane {
+                client: client.clone(),
+                receiver: Arc::clone(&receiver),
+                waiting: Arc::clone(&waiting),
+                options: options.clone(),
+                series: Arc::clone(&series),
+                metrics: Arc::clone(&metrics),
+                clock: clock.clone(),
+                instance_suffix: Arc::clone(&instance_suffix),
+                is_first: number == 0,
+            };
+            done.spawn(tracker.track_future(lane.run()));
+        }
+        Arc::new(Self {
+            sender: Mutex::new(Some(sender)),
+            waiting,
+            metrics,
+            clock,
+            done,
+        })
+    }
+
+    /// Takes an event; never blocks. One too many is dropped and counted.
+    pub fn record(&self, event: PodEvent) {
+        let timed = Timed {
+            event,
+            time: self.clock.wall(),
+        };
+        let taken = self
+            .sender
+            .lock()
+            .as_ref()
+            .is_some_and(|sender| sender.try_send(timed).is_ok());
+        if taken {
+            self.waiting.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.metrics.events_dropped(1);
+        }
+    }
+
+    /// Writes what is waiting, until `end`; nothing is taken any more.
+    pub async fn drain(&self, end: tokio::time::Instant) {
+        self.sender.lock().take();
+        self.done.close();
+        if tokio::time::timeout_at(end, self.done.wait()).await.is_err() {
+            let left = self.waiting.load(Ordering::Relaxed);
+            self.metrics.events_dropped(left as u64);
+            tracing::warn!(left, "events were not written in time");
+        }
+    }
+}
+
+impl Lane {
+    async fn run(self) {
+        loop {
+            self.yield_to_binds().await;
+            let next = self.receiver.lock().await.recv().await;
+            let Some(timed) = next else { return };
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
+            let write = self.prepare(&timed);
+            let Some(write) = write else { continue };
+            match send(&self.client, &write).await {
+                Written::Yes => self.metrics.events_written(1),
+                // The namespace is gone, or the first event of a series.
+                Written::NotFound => self.metrics.events_dropped(1),
+                Written::No(error) => {
+                    self.metrics.events_dropped(1);
+                    tracing::warn!(
+                        pod = timed.event.pod.full_name(),
+                        error,
+                        "an event could not be written"
+                    );
+                }
+            }
+        }
+    }
+
+    async fn yield_to_binds(&self) {
+        let busy = || self.options.binds_in_flight.load(Ordering::Relaxed) > 0;
+        let roomy = || self.waiting.load(Ordering::Relaxed) * 2 < self.options.queue_length;
+        while busy() && roomy() {
+            tokio::time::sleep(TRICKLE).await;
+            if self.is_first {
+                return;
+            }
+        }
+    }
+
+    /// The request for an event; `None`: it adds to a series that was told of lately.
+    fn prepare(&self, timed: &Timed) -> Option<Write> {
+        let pod = &timed.event.pod;
+        let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", pod.namespace);
+        let time = micro_time(timed.time);
+        let name = format!("{}.{:x}", pod.name, timed.time.as_nanosecond());
+        if matches!(timed.event.kind, PodEventKind::FailedScheduling { .. }) {
+            let repeat = self.series.lock().note(pod.uid, &name, self.clock.now());
+            match repeat {
+                Repeat::First => {}
+                Repeat::Silent => return None,
+                Repeat::Tell { name, count } => {
+                    let body = json!({"series": {"count": count, "lastObservedTime": time}});
+                    return Some(Write {
+                        method: Method::PATCH,
+                        path: format!("{path}/{name}"),
+                        content_type: "application/merge-patch+json",
+                        body: body.to_string().into_bytes(),
+                    });
+                }
+            }
+        }
+        let body = body(&timed.event, &name, &time, &self.instance_suffix);
+        Some(Write {
+            method: Method::POST,
+            path,
+            content_type: "application/json",
+            body: body.to_string().into_bytes(),
+        })
+    }
+}
+
+fn body(event: &PodEvent, name: &str, time: &str, instance_suffix: &str) -> serde_json::Value {
+    let pod = &event.pod;
+    let (kind, reason, action, note) = match &event.kind {
+        PodEventKind::Scheduled { node } => {
+            let note = format!("Successfully assigned {}/{} to {node}", pod.namespace, pod.name);
+            ("Normal", "Scheduled", "Binding", note)
+        }
+        PodEventKind::FailedScheduling { note } => ("Warning", "FailedScheduling", "Scheduling", note.clone()),
+    };
+    json!({
+        "apiVersion": "events.k8s.io/v1",
+        "kind": "Event",
+        "metadata": {"name": name, "namespace": pod.namespace.as_str()},
+        "eventTime": time,
+        "reportingController": event.reporter.as_str(),
+        "reportingInstance": format!("{}-{instance_suffix}", event.reporter),
+        "action": action,
+        "reason": reason,
+        "type": kind,
+        "note": cut(note),
+        "regarding": {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "namespace": pod.namespace.as_str(),
+            "name": &*pod.name,
+            "uid": &*pod.uid_text,
+        },
+    })
+}
+
+/// RFC 3339 with exactly six digits of a second: what the API calls a MicroTime.
+pub(super) fn micro_time(time: jiff::Timestamp) -> String {
+    format!("{time:.6}")
+}
+
+/// At most as long as a note may be, cut between characters.
+fn cut(mut note: String) -> String {
+    if note.len() > MAX_NOTE_BYTES {
+        let mut end = MAX_NOTE_BYTES - CUT.len();
+        while !note.is_char_boundary(end) {
+            end -= 1;
+        }
+        note.truncate(end);
+        note.push_str(CUT);
+    }
+    note
+}
+
+fn hostname() -> String {
+    let name = std::fs::read_to_string("/proc/sys/kernel/hostname").unwrap_or_default();
+    let name = name.trim();
+    if name.is_empty() {
+        "unknown".to_owned()
+    } else {
+        name.to_owned()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::pod;
+
+    #[test]
+    fn notes_are_cut_between_characters() {
+        assert_eq!(cut("short".to_owned()), "short");
+        let long = cut("ü".repeat(600));
+        assert!(
+            long.len() <= MAX_NOTE_BYTES && long.ends_with("ü ..."),
+            "{}",
+            long.len()
+        );
+    }
+
+    #[test]
+    fn a_scheduled_event_says_where() {
+        let event = PodEvent {
+            pod: pod("a").namespace("ns").uid("u1").build(),
+            reporter: Symbol::new("default-scheduler"),
+            kind: PodEventKind::Scheduled {
+                node: Symbol::new("n1"),
+            },
+        };
+        let time = micro_time(jiff::Timestamp::from_microsecond(1_700_000_000_000_001).unwrap());
+        assert_eq!(time, "2023-11-14T22:13:20.000001Z");
+        let body = body(&event, "a.1", &time, "host");
+        assert_eq!(body["note"], "Successfully assigned ns/a to n1");
+        assert_eq!(body["action"], "Binding");
+        assert_eq!(body["reportingInstance"], "default-scheduler-host");
+        assert_eq!(body["regarding"]["uid"], "u1");
+    }
+}

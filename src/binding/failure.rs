@@ -1,0 +1,170 @@
+//! What becomes of a pod whose attempt failed.
+//!
+//! Source: `pkg/scheduler/schedule_one.go` (`handleSchedulingFailure`), Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use crate::binding::{EventWriter, PodEvent, PodEventKind, StatusPatch, StatusWriter};
+use crate::clock::{Clock, Nanos};
+use crate::cluster::{Cluster, PodInfo};
+use crate::cycle::full::NO_NODES;
+use crate::framework::{
+    ActionType, ClusterEvent, Diagnosis, EventObject, EventResource, FitError, NodeStatuses, NominatedNode, Status,
+};
+use crate::ids::NodeIdx;
+use crate::queue::{Exit, QueuedPodInfo, Rejectors, Requeued, SchedulingQueue};
+use crate::telemetry::{AttemptResult, Metrics};
+
+/// How an attempt failed.
+#[derive(Clone, Debug)]
+pub enum Failure {
+    /// No node fits.
+    Unschedulable(Box<FitError>),
+    /// There are no nodes.
+    NoNodes,
+    /// Something went wrong.
+    Error(String),
+}
+
+impl Failure {
+    /// A rejection by Reserve or Permit: one node, the chosen one, was refused.
+    #[must_use]
+    pub fn rejected_by_one(status: Status) -> Self {
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.blame(&status);
+        diagnosis.statuses = NodeStatuses {
+            explicit: vec![(NodeIdx(0), status)],
+            absent: Status::SUCCESS,
+        };
+        Self::Unschedulable(Box::new(FitError {
+            node_count: 1,
+            diagnosis,
+            post_filter_message: String::new(),
+        }))
+    }
+
+    fn message(&self) -> String {
+        match self {
+            Self::Unschedulable(error) => error.message(),
+            Self::NoNodes => NO_NODES.to_owned(),
+            Self::Error(text) => text.clone(),
+        }
+    }
+
+    /// The reason of the pod's condition.
+    const fn reason(&self) -> &'static str {
+        match self {
+            Self::Unschedulable(_) | Self::NoNodes => "Unschedulable",
+            Self::Error(_) => "SchedulerError",
+        }
+    }
+
+    /// Nobody is to blame for an error: the pod waits for time alone.
+    fn rejectors(&self) -> Rejectors {
+        match self {
+            Self::Unschedulable(error) => Rejectors::of(&error.diagnosis),
+            Self::NoNodes | Self::Error(_) => Rejectors::none(),
+        }
+    }
+
+    const fn result(&self) -> AttemptResult {
+        match self {
+            Self::Unschedulable(_) | Self::NoNodes => AttemptResult::Unschedulable,
+            Self::Error(_) => AttemptResult::Error,
+        }
+    }
+}
+
+/// Brings failed pods back into the queue and tells why they failed.
+#[derive(Debug)]
+pub struct FailureHandler {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) queue: Arc<SchedulingQueue>,
+    pub(super) events: Arc<EventWriter>,
+    pub(super) status: Arc<StatusWriter>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) clock: Clock,
+}
+
+impl FailureHandler {
+    /// Requeues a pod whose attempt, begun at `started`, failed, unless it is gone or bound meanwhile; then writes the
+    /// event and the condition. Never blocks on the API server.
+    pub fn fail(&self, mut queued: QueuedPodInfo, started: Nanos, failure: Failure, nomination: NominatedNode) {
+        let profile = Arc::clone(&queued.profile);
+        self.metrics
+            .schedule_attempt(profile.index, failure.result(), self.clock.now().since(started));
+        let Some(current) = self.cluster.pod(queued.pod.uid) else {
+            self.queue.leave(&queued, Exit::Deleted);
+            self.forget(&queued.pod);
+            return;
+        };
+        if current.bound_to.is_some() {
+            self.queue.leave(&queued, Exit::Bound);
+            return;
+        }
+        queued.pod = Arc::clone(&current);
+        if self.queue.add_unschedulable_if_not_present(queued, failure.rejectors()) == Requeued::Gone {
+            return;
+        }
+        if nomination == NominatedNode::Clear {
+            self.cluster.ledger.clear_nomination(current.uid);
+        }
+        let message = failure.message();
+        tracing::debug!(pod = current.full_name(), message, "not scheduled");
+        self.record(&current, profile.name, message.clone());
+        let condition = Some((failure.reason().to_owned(), message));
+        self.status.write(StatusPatch {
+            pod: current,
+            condition,
+            nominated: nomination,
+        });
+    }
+
+    /// A pod that is being deleted was popped: it is not tried.
+    pub fn skip_deleting(&self, queued: &QueuedPodInfo) {
+        let note = format!("skip schedule deleting pod: {}", queued.pod.full_name());
+        self.record(&queued.pod, queued.profile.name, note);
+        self.queue.leave(queued, Exit::Deleted);
+    }
+
+    /// Gives back the node that was reserved for a pod and tells those who wait for room.
+    pub fn unreserve(&self, queued: &QueuedPodInfo) {
+        if self.cluster.ledger.unreserve(queued.pod.uid) {
+            let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
+            let uid = queued.pod.uid;
+            // The pod itself did not leave a node: it is not woken by its own failure.
+            let others = |pod: &PodInfo| pod.uid != uid;
+            let object = EventObject::Pod {
+                old: Some(Arc::clone(&queued.pod)),
+                new: None,
+            };
+            self.queue.on_event(event, &object, Some(&others));
+        }
+    }
+
+    /// Lets the writers write, until `end`.
+    pub(super) async fn drain(&self, end: tokio::time::Instant) {
+        tokio::join!(self.events.drain(end), self.status.drain(end));
+    }
+
+    /// Nothing is to be written about a pod that is gone.
+    pub(super) fn forget(&self, pod: &PodInfo) {
+        self.status.forget(pod.uid);
+    }
+
+    pub(super) fn record_scheduled(&self, queued: &QueuedPodInfo, node: crate::ids::Symbol) {
+        self.events.record(PodEvent {
+            pod: Arc::clone(&queued.pod),
+            reporter: queued.profile.name,
+            kind: PodEventKind::Scheduled { node },
+        });
+    }
+
+    fn record(&self, pod: &Arc<PodInfo>, reporter: crate::ids::Symbol, note: String) {
+        self.events.record(PodEvent {
+            pod: Arc::clone(pod),
+            reporter,
+            kind: PodEventKind::FailedScheduling { note },
+        });
+    }
+}

@@ -1,0 +1,227 @@
+//! The pod's condition and nomination, written when they change.
+//!
+//! Source: `pkg/scheduler/schedule_one.go` (`updatePod`) and `pkg/scheduler/util/utils.go` (`PatchPodStatus`),
+//! Kubernetes 1.36.
+
+use std::sync::Arc;
+
+use http::Method;
+use indexmap::IndexMap;
+use kube::Client;
+use serde_json::{Map, Value, json};
+use tokio::sync::Notify;
+use tokio_util::task::TaskTracker;
+
+use super::write::{Write, Written, send};
+use crate::clock::Clock;
+use crate::cluster::PodInfo;
+use crate::framework::NominatedNode;
+use crate::ids::PodUid;
+use crate::sync::Mutex;
+
+/// What is to stand on a pod.
+#[derive(Clone, Debug)]
+pub struct StatusPatch {
+    /// The pod as last seen.
+    pub pod: Arc<PodInfo>,
+    /// Reason and message of `PodScheduled=False`; absent: the condition stays.
+    pub condition: Option<(String, String)>,
+    /// The nomination.
+    pub nominated: NominatedNode,
+}
+
+#[derive(Debug, Default)]
+struct Pending {
+    /// The newest patch of each pod, in the order of the first.
+    patches: IndexMap<PodUid, StatusPatch>,
+    closed: bool,
+}
+
+/// Writes conditions and nominations. Of several patches of one pod that wait, the newest is written.
+#[derive(Debug)]
+pub struct StatusWriter {
+    pending: Mutex<Pending>,
+    changed: Notify,
+    done: TaskTracker,
+}
+
+impl StatusWriter {
+    /// Starts the writer's lanes.
+    #[must_use]
+    pub fn start(client: Client, concurrency: usize, clock: Clock, tracker: &TaskTracker) -> Arc<Self> {
+        let done = TaskTracker::new();
+        let writer = Arc::new(Self {
+            pending: Mutex::default(),
+            changed: Notify::new(),
+            done: done.clone(),
+        });
+        for _ in 0..concurrency.max(1) {
+            let lane = Arc::clone(&writer).run(client.clone(), clock.clone());
+            done.spawn(tracker.track_future(lane));
+        }
+        writer
+    }
+
+    /// Takes a patch if it changes something; never blocks. Bounded by the number of pending pods.
+    pub fn write(&self, patch: StatusPatch) {
+        if body(&patch, jiff::Timestamp::UNIX_EPOCH).is_none() {
+            return;
+        }
+        let mut pending = self.pending.lock();
+        if !pending.closed {
+            pending.patches.insert(patch.pod.uid, patch);
+            drop(pending);
+            self.changed.notify_one();
+        }
+    }
+
+    /// The pod is gone: nothing is to be written about it.
+    pub fn forget(&self, pod: PodUid) {
+        self.pending.lock().patches.shift_remove(&pod);
+    }
+
+    /// Writes what is waiting, until `end`; nothing is taken any more.
+    pub async fn drain(&self, end: tokio::time::Instant) {
+        self.pending.lock().closed = true;
+        self.done.close();
+        self.changed.notify_waiters();
+        if tokio::time::timeout_at(end, self.done.wait()).await.is_err() {
+            tracing::warn!(
+                left = self.pending.lock().patches.len(),
+                "conditions were not written in time"
+            );
+        }
+    }
+
+    async fn run(self: Arc<Self>, client: Client, clock: Clock) {
+        loop {
+            let changed = self.changed.notified();
+            tokio::pin!(changed);
+            changed.as_mut().enable();
+            let next = {
+                let mut pending = self.pending.lock();
+                match pending.patches.shift_remove_index(0) {
+                    Some((_, patch)) => Some(patch),
+                    None if pending.closed => return,
+                    None => None,
+                }
+            };
+            let Some(patch) = next else {
+                changed.await;
+                continue;
+            };
+            let Some(body) = body(&patch, clock.wall()) else {
+                continue;
+            };
+            let write = Write {
+                method: Method::PATCH,
+                path: format!(
+                    "/api/v1/namespaces/{}/pods/{}/status",
+                    patch.pod.namespace, patch.pod.name
+                ),
+                content_type: "application/strategic-merge-patch+json",
+                body: body.to_string().into_bytes(),
+            };
+            // A pod that is gone or re-created needs no condition of its predecessor's.
+            if let Written::No(error) = send(&client, &write).await {
+                tracing::warn!(
+                    pod = patch.pod.full_name(),
+                    error,
+                    "a pod's condition could not be written"
+                );
+            }
+        }
+    }
+}
+
+/// The patch; `None`: nothing changes.
+fn body(patch: &StatusPatch, now: jiff::Timestamp) -> Option<Value> {
+    let pod = &patch.pod;
+    let mut status = Map::new();
+    if let Some((reason, message)) = &patch.condition {
+        let known = pod.condition.as_ref();
+        let same_status = known.is_some_and(|known| &*known.status == "False");
+        let same = same_status && known.is_some_and(|known| *known.reason == **reason && *known.message == **message);
+        if !same {
+            let mut condition = json!({
+                "type": "PodScheduled",
+                "status": "False",
+                "reason": reason,
+                "message": message,
+                "observedGeneration": pod.generation,
+            });
+            if !same_status {
+                condition["lastTransitionTime"] = json!(format!("{now:.0}"));
+            }
+            status.insert("conditions".to_owned(), json!([condition]));
+        }
+    }
+    match patch.nominated {
+        NominatedNode::Set(node) if pod.nominated_node != Some(node) => {
+            status.insert("nominatedNodeName".to_owned(), json!(node.as_str()));
+        }
+        NominatedNode::Clear if pod.nominated_node.is_some() => {
+            status.insert("nominatedNodeName".to_owned(), Value::Null);
+        }
+        _ => {}
+    }
+    // The UID makes the server refuse the patch for a pod that was re-created under the name.
+    (!status.is_empty()).then(|| json!({"metadata": {"uid": &*pod.uid_text}, "status": status}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::ids::Symbol;
+    use crate::testing::{PodBuilder, pod};
+
+    fn patch(pod: &PodBuilder, condition: Option<(&str, &str)>, nominated: NominatedNode) -> Option<Value> {
+        let condition = condition.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
+        body(
+            &StatusPatch {
+                pod: pod.uid("u").build(),
+                condition,
+                nominated,
+            },
+            jiff::Timestamp::UNIX_EPOCH,
+        )
+    }
+
+    #[test]
+    fn an_equal_condition_is_not_written() {
+        let known = pod("a").condition("PodScheduled", "False", "Unschedulable", "no room");
+        assert_eq!(
+            patch(&known.clone(), Some(("Unschedulable", "no room")), NominatedNode::Keep),
+            None
+        );
+        let other = patch(&known, Some(("Unschedulable", "other")), NominatedNode::Keep).unwrap();
+        let condition = &other["status"]["conditions"][0];
+        assert_eq!(condition["message"], "other");
+        assert!(condition.get("lastTransitionTime").is_none());
+    }
+
+    #[test]
+    fn a_first_condition_has_its_time() {
+        let written = patch(&pod("a"), Some(("Unschedulable", "no")), NominatedNode::Clear).unwrap();
+        assert_eq!(
+            written["status"]["conditions"][0]["lastTransitionTime"],
+            "1970-01-01T00:00:00Z"
+        );
+        assert!(written["status"].get("nominatedNodeName").is_none());
+        assert_eq!(written["metadata"]["uid"], "u");
+    }
+
+    #[test]
+    fn a_nomination_alone_is_written_alone() {
+        let known = pod("a").condition("PodScheduled", "False", "Unschedulable", "no room");
+        let set = NominatedNode::Set(Symbol::new("n1"));
+        let written = patch(&known, Some(("Unschedulable", "no room")), set).unwrap();
+        assert_eq!(written["status"], json!({"nominatedNodeName": "n1"}));
+        let nominated = pod("a").nominated("n1");
+        assert_eq!(patch(&nominated, None, set), None);
+        assert_eq!(
+            patch(&nominated, None, NominatedNode::Clear).unwrap()["status"],
+            json!({"nominatedNodeName": null})
+        );
+    }
+}

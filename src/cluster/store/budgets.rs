@@ -1,0 +1,31 @@
+//! PodDisruptionBudgets: read by trials of preemption only.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::Cluster;
+use crate::cluster::Budget;
+use crate::ids::Symbol;
+
+/// Namespace and name.
+pub type BudgetKey = (Symbol, Box<str>);
+
+impl Cluster {
+    /// Takes in a budget.
+    pub fn apply_budget(&self, budget: Budget) {
+        self.budgets
+            .lock()
+            .insert((budget.namespace, budget.name.clone()), Arc::new(budget));
+    }
+
+    /// Notes that a budget is gone.
+    pub fn remove_budget(&self, key: &BudgetKey) {
+        self.budgets.lock().remove(key);
+    }
+
+    /// After a relist: removes every budget that was not listed.
+    pub fn retain_budgets(&self, listed: &FxHashSet<BudgetKey>) {
+        self.budgets.lock().retain(|key, _| listed.contains(key));
+    }
+}

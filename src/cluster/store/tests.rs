@@ -1,0 +1,171 @@
+//! What deliveries do to the books, among them what broke other schedulers.
+
+use std::sync::Arc;
+
+use rustc_hash::FxHashSet;
+
+use super::{Cluster, NodeChange, PodChange, Publisher};
+use crate::cluster::{LabelVisibility, NodeSpec, PodInfo};
+use crate::ids::{PodUid, Symbol};
+use crate::testing::{NodeBuilder, PodBuilder, node, pod};
+
+fn cluster() -> Cluster {
+    Cluster::new([Symbol::new("default-scheduler")], LabelVisibility::All)
+}
+
+fn add_node(cluster: &Cluster, node: &NodeBuilder) -> Vec<NodeChange> {
+    cluster.apply_node(NodeSpec::clone(&node.build()))
+}
+
+fn apply(cluster: &Cluster, pod: &PodBuilder) -> Vec<PodChange> {
+    cluster
+        .apply_pod(PodInfo::clone(&pod.build_in(&cluster.classes)))
+        .into_vec()
+}
+
+fn used(cluster: &Cluster, name: &str) -> i64 {
+    let idx = cluster.find_node(Symbol::new(name));
+    idx.and_then(|idx| cluster.ledger.read(idx))
+        .map_or(-1, |used| used.requested.milli_cpu)
+}
+
+fn kinds(changes: &[PodChange]) -> Vec<&'static str> {
+    changes
+        .iter()
+        .map(|change| match change {
+            PodChange::Pending {
+                assumed: false,
+                old: None,
+                ..
+            } => "added",
+            PodChange::Pending { assumed: false, .. } => "updated",
+            PodChange::Pending { .. } => "assumed",
+            PodChange::Assigned { old: None, .. } => "assigned",
+            PodChange::Assigned { .. } => "assigned-updated",
+            PodChange::Removed { freed: true, .. } => "freed",
+            PodChange::Removed { .. } => "removed",
+        })
+        .collect()
+}
+
+#[test]
+fn a_changed_uid_under_one_name_is_a_removal_and_an_addition() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(8000));
+    add_node(&cluster, &node("n2").cpu(8000));
+    apply(&cluster, &pod("db-0").uid("a").cpu(6000).on("n1"));
+    let changes = apply(&cluster, &pod("db-0").uid("b").cpu(6000).on("n2"));
+    assert_eq!(kinds(&changes), ["freed", "assigned"]);
+    assert_eq!((used(&cluster, "n1"), used(&cluster, "n2")), (0, 6000));
+    // The late end of the former tenant of the name changes nothing.
+    assert!(cluster.remove_pod(PodUid::parse("a")).is_none());
+    assert_eq!(used(&cluster, "n2"), 6000);
+}
+
+#[test]
+fn a_node_goes_before_its_pods_and_nothing_stays() {
+    let cluster = cluster();
+    add_node(&cluster, &node("gone").cpu(4000));
+    apply(&cluster, &pod("a").uid("a").cpu(1000).on("gone"));
+    let idx = cluster.find_node(Symbol::new("gone")).unwrap();
+    assert!(cluster.remove_node(Symbol::new("gone")).is_some());
+    assert!(cluster.find_node(Symbol::new("gone")).is_none());
+    let mut publisher = Publisher::default();
+    cluster.publish(&mut publisher);
+    assert_eq!(cluster.snapshot().node_count, 0);
+    assert_eq!(kinds(&[cluster.remove_pod(PodUid::parse("a")).unwrap()]), ["freed"]);
+    assert!(cluster.ledger.read(idx).is_none());
+    // Its slot is free for the next node.
+    add_node(&cluster, &node("next").cpu(4000));
+    assert_eq!(cluster.find_node(Symbol::new("next")), Some(idx));
+}
+
+#[test]
+fn pods_listed_before_their_node_count_once_it_comes() {
+    let cluster = cluster();
+    assert_eq!(
+        kinds(&apply(&cluster, &pod("a").uid("a").cpu(3000).on("late"))),
+        ["assigned"]
+    );
+    assert_eq!(used(&cluster, "late"), -1);
+    add_node(&cluster, &node("late").cpu(4000));
+    assert_eq!(used(&cluster, "late"), 3000);
+}
+
+#[test]
+fn terminal_pods_do_not_count_and_terminating_ones_do() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    apply(&cluster, &pod("a").uid("a").cpu(2000).on("n1").terminating());
+    apply(&cluster, &pod("b").uid("b").cpu(2000).on("n1"));
+    assert_eq!(used(&cluster, "n1"), 4000);
+    let ended = pod("b").uid("b").cpu(2000).on("n1").phase("Succeeded");
+    assert_eq!(kinds(&apply(&cluster, &ended)), ["freed"]);
+    assert_eq!(used(&cluster, "n1"), 2000);
+    assert!(apply(&cluster, &ended).is_empty());
+    assert!(cluster.remove_pod(PodUid::parse("b")).is_none());
+}
+
+#[test]
+fn a_relist_removes_what_it_does_not_contain() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    apply(&cluster, &pod("a").uid("a").cpu(1000).on("n1"));
+    apply(&cluster, &pod("b").uid("b").cpu(1000).on("n1"));
+    let listed: FxHashSet<PodUid> = [PodUid::parse("b")].into_iter().collect();
+    assert_eq!(kinds(&cluster.retain_pods(&listed)), ["freed"]);
+    assert_eq!(used(&cluster, "n1"), 1000);
+    assert_eq!(cluster.retain_nodes(&FxHashSet::default()).len(), 1);
+    assert_eq!(cluster.node_count(), 0);
+}
+
+#[test]
+fn pods_of_other_schedulers_are_counted_and_not_queued() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    let theirs = pod("theirs").uid("t").cpu(1000).scheduler_name("another");
+    assert!(apply(&cluster, &theirs).is_empty());
+    assert_eq!(kinds(&apply(&cluster, &theirs.on("n1"))), ["assigned"]);
+    assert_eq!(used(&cluster, "n1"), 1000);
+}
+
+#[test]
+fn a_node_of_another_uid_is_another_incarnation() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").uid("first").cpu(4000));
+    let idx = cluster.find_node(Symbol::new("n1")).unwrap();
+    let first = cluster.node(idx).unwrap().incarnation;
+    let changes = add_node(&cluster, &node("n1").uid("second").cpu(4000));
+    assert!(
+        matches!(changes.as_slice(), [NodeChange::Removed(_), NodeChange::Added(_)]),
+        "{changes:?}"
+    );
+    let idx = cluster.find_node(Symbol::new("n1")).unwrap();
+    assert!(cluster.node(idx).unwrap().incarnation > first);
+}
+
+#[test]
+fn a_node_that_did_not_change_is_no_change() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").uid("u").cpu(4000));
+    let head = cluster.log.head();
+    assert!(add_node(&cluster, &node("n1").uid("u").cpu(4000)).is_empty());
+    assert_eq!(cluster.log.head(), head);
+}
+
+#[test]
+fn snapshots_follow_the_books() {
+    let cluster = cluster();
+    let mut publisher = Publisher::default();
+    for number in 0..100 {
+        add_node(&cluster, &node(&format!("s{number}")).cpu(4000));
+    }
+    assert_eq!(cluster.publish(&mut publisher), 100);
+    apply(&cluster, &pod("a").uid("a").cpu(500).on("s7"));
+    let before = cluster.snapshot();
+    assert_eq!(cluster.publish(&mut publisher), 1);
+    let idx = cluster.find_node(Symbol::new("s7")).unwrap();
+    let used = |snapshot: &Arc<super::Snapshot>| snapshot.get(idx).unwrap().used.requested.milli_cpu;
+    assert_eq!((used(&before), used(&cluster.snapshot())), (0, 500));
+    assert_eq!(cluster.publish(&mut publisher), 0);
+}

@@ -1,0 +1,244 @@
+//! The watch of one kind: list, watch, bookmarks, relist when the server has forgotten, backoff when it is away.
+//!
+//! kube-runtime does the protocol; what is added here: one malformed object costs only itself, a kind that the server
+//! does not have is an empty list and looked for again later, a missing right is said once a minute, and why a watch does
+//! not come up can be read at any time ([`WatchStatus`]).
+//!
+//! Does not: keep objects. Each delivery goes on to whoever applies it, in order.
+//!
+//! Threads: one task a kind. Decoding happens in that task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use futures::StreamExt;
+use kube::api::Api;
+use kube::runtime::WatchStreamExt;
+use kube::runtime::utils::Backoff;
+use kube::runtime::watcher::{self, Event};
+use kube::{Client, Resource};
+use tokio::sync::mpsc;
+
+use crate::clock::{Clock, Nanos};
+use crate::cluster::watch::{Object, Watched};
+use crate::sync::Mutex;
+use crate::telemetry::Metrics;
+
+/// The longest pause between attempts: a server that comes back is noticed within this time.
+const MAX_PAUSE: Duration = Duration::from_secs(5);
+const FIRST_PAUSE: Duration = Duration::from_millis(200);
+/// How often a fault that lasts is logged.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+/// How often a kind that the server lacks is looked for again.
+const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// Objects a page of a list: a page of 4 KB pods is 2 MB.
+const PAGE_SIZE: u32 = 500;
+
+/// What a watch delivers, in order.
+#[derive(Debug)]
+pub enum Delivery<T> {
+    /// A list begins: what it does not contain is gone once it is complete.
+    Restarted,
+    /// An object of the list.
+    Listed(Object<T>),
+    /// The list is complete.
+    Complete,
+    /// An object came or changed.
+    Applied(Object<T>),
+    /// An object is gone.
+    Deleted(Object<T>),
+}
+
+/// How a watch fares.
+#[derive(Debug)]
+pub struct WatchStatus {
+    kind: &'static str,
+    synced: AtomicBool,
+    trouble: Mutex<Option<String>>,
+}
+
+impl WatchStatus {
+    /// Of a watch that has not begun.
+    #[must_use]
+    pub fn new(kind: &'static str) -> Arc<Self> {
+        Arc::new(Self {
+            kind,
+            synced: AtomicBool::new(false),
+            trouble: Mutex::new(None),
+        })
+    }
+
+    /// The kind that is watched.
+    #[must_use]
+    pub const fn kind(&self) -> &'static str {
+        self.kind
+    }
+
+    /// Whether everything that there was at first has been applied, or the server does not have the kind. Never goes
+    /// back to false.
+    #[must_use]
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire)
+    }
+
+    /// Notes that the first list has been applied.
+    pub fn set_synced(&self) {
+        self.synced.store(true, Ordering::Release);
+    }
+
+    /// Why the watch does not deliver at the moment.
+    #[must_use]
+    pub fn trouble(&self) -> Option<String> {
+        self.trouble.lock().clone()
+    }
+}
+
+/// What a watch needs.
+#[derive(Clone)]
+#[allow(missing_debug_implementations, reason = "a client has none")]
+pub struct WatchParts {
+    /// For lists and watches.
+    pub client: Client,
+    /// Which objects; all when absent.
+    pub field_selector: Option<&'static str>,
+    /// Where to say how it fares.
+    pub status: Arc<WatchStatus>,
+    /// Recorders.
+    pub metrics: Arc<Metrics>,
+    /// Time.
+    pub clock: Clock,
+}
+
+/// Watches `T` and sends every delivery as what `wrap` makes of it, for ever; returns when nobody listens.
+///
+/// # Cancel safety
+/// May be dropped at any time; a delivery is then either sent or not.
+pub async fn watch<T, M>(parts: WatchParts, sender: mpsc::Sender<M>, wrap: fn(Delivery<T>) -> M)
+where
+    T: Watched + Clone + std::fmt::Debug,
+    Object<T>: Resource<DynamicType = ()>,
+{
+    let status = &parts.status;
+    let mut said: Option<Nanos> = None;
+    loop {
+        let mut config = watcher::Config::default().any_semantic().page_size(PAGE_SIZE);
+        config.field_selector = parts.field_selector.map(str::to_owned);
+        let api: Api<Object<T>> = Api::all(parts.client.clone());
+        let mut events = watcher::watcher(api, config).backoff(Pauses::default()).boxed();
+        while let Some(event) = events.next().await {
+            let delivery = match event {
+                Ok(event) => {
+                    status.trouble.lock().take();
+                    translate(event)
+                }
+                Err(error) if !T::GROUP.is_empty() && is_missing(&error) => {
+                    tracing::info!(
+                        kind = status.kind,
+                        "the API server does not have this kind: it is not watched"
+                    );
+                    for delivery in [Delivery::Restarted, Delivery::Complete] {
+                        if sender.send(wrap(delivery)).await.is_err() {
+                            return;
+                        }
+                    }
+                    break;
+                }
+                Err(error) => {
+                    report(&error, status, &parts.clock, &mut said);
+                    continue;
+                }
+            };
+            if matches!(delivery, Delivery::Restarted) {
+                parts.metrics.watch_relisted(status.kind);
+            }
+            if sender.send(wrap(delivery)).await.is_err() {
+                return;
+            }
+        }
+        tokio::time::sleep(LOOK_AGAIN).await;
+    }
+}
+
+fn translate<T>(event: Event<Object<T>>) -> Delivery<T> {
+    match event {
+        Event::Init => Delivery::Restarted,
+        Event::InitApply(object) => Delivery::Listed(object),
+        Event::InitDone => Delivery::Complete,
+        Event::Apply(object) => Delivery::Applied(object),
+        Event::Delete(object) => Delivery::Deleted(object),
+    }
+}
+
+fn is_missing(error: &watcher::Error) -> bool {
+    match error {
+        watcher::Error::InitialListFailed(kube::Error::Api(answer))
+        | watcher::Error::WatchStartFailed(kube::Error::Api(answer)) => answer.code == 404,
+        _ => false,
+    }
+}
+
+fn report(error: &watcher::Error, status: &WatchStatus, clock: &Clock, said: &mut Option<Nanos>) {
+    let text = describe(error);
+    let now = clock.now();
+    if said.is_none_or(|said| now.since(said) >= SAY_AGAIN) {
+        *said = Some(now);
+        tracing::warn!(
+            kind = status.kind,
+            error = text,
+            "a watch does not deliver; trying again"
+        );
+    }
+    *status.trouble.lock() = Some(text);
+}
+
+/// The error with all its sources, each once.
+fn describe(error: &dyn std::error::Error) -> String {
+    let mut text = error.to_string();
+    let mut source = error.source();
+    while let Some(inner) = source {
+        let inner_text = inner.to_string();
+        if !text.contains(&inner_text) {
+            text.push_str(": ");
+            text.push_str(&inner_text);
+        }
+        source = inner.source();
+    }
+    text
+}
+
+/// Pauses that double up to a limit.
+#[derive(Debug, Default)]
+struct Pauses {
+    next: Option<Duration>,
+}
+
+impl Iterator for Pauses {
+    type Item = Duration;
+
+    fn next(&mut self) -> Option<Duration> {
+        let pause = self.next.unwrap_or(FIRST_PAUSE);
+        self.next = Some((pause * 2).min(MAX_PAUSE));
+        Some(pause)
+    }
+}
+
+impl Backoff for Pauses {
+    fn reset(&mut self) {
+        self.next = None;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_and_are_limited() {
+        let mut pauses = Pauses::default();
+        let millis: Vec<u128> = pauses.by_ref().take(7).map(|pause| pause.as_millis()).collect();
+        assert_eq!(millis, [200, 400, 800, 1600, 3200, 5000, 5000]);
+        pauses.reset();
+        assert_eq!(pauses.next(), Some(FIRST_PAUSE));
+    }
+}

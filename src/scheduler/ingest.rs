@@ -1,0 +1,257 @@
+//! Applies what the watches deliver: to the store of objects, and from there to the queue and the binding pool.
+//!
+//! Threads: one, so that the events of a pod are applied in order. Cost: a few microseconds an event.
+//!
+//! Does not: decode (the watch tasks do) or decide.
+
+use std::sync::Arc;
+
+use kube::Resource;
+use rustc_hash::FxHashSet;
+
+use crate::binding::BindingPool;
+use crate::cluster::watch::{DecodedPod, Delivery, Object, WatchStatus};
+use crate::cluster::{Budget, BudgetKey, Cluster, NodeChange, NodeSpec, PodChange, PodInfo};
+use crate::framework::{ActionType, ClusterEvent, EventObject, EventResource};
+use crate::ids::{PodUid, Symbol};
+use crate::queue::{SchedulingQueue, node_changes, pod_changes};
+use crate::telemetry::Metrics;
+
+/// One delivery of any kind.
+#[derive(Debug)]
+pub(super) enum Message {
+    /// Of pods.
+    Pod(Delivery<DecodedPod>),
+    /// Of nodes.
+    Node(Delivery<NodeSpec>),
+    /// Of disruption budgets.
+    Budget(Delivery<Budget>),
+}
+
+/// Watch statuses by kind, set once the first list of a kind is applied.
+#[derive(Debug)]
+pub(super) struct Statuses {
+    pub(super) pods: Arc<WatchStatus>,
+    pub(super) nodes: Arc<WatchStatus>,
+    pub(super) budgets: Arc<WatchStatus>,
+}
+
+impl Statuses {
+    pub(super) fn all(&self) -> [&WatchStatus; 3] {
+        [&self.pods, &self.nodes, &self.budgets]
+    }
+}
+
+/// Who applies deliveries.
+pub(super) struct Ingest {
+    pub(super) cluster: Arc<Cluster>,
+    pub(super) queue: Arc<SchedulingQueue>,
+    pub(super) binding: Arc<BindingPool>,
+    pub(super) metrics: Arc<Metrics>,
+    pub(super) statuses: Arc<Statuses>,
+    pub(super) listed_pods: FxHashSet<PodUid>,
+    pub(super) listed_nodes: FxHashSet<Symbol>,
+    pub(super) listed_budgets: FxHashSet<BudgetKey>,
+}
+
+const fn event(resource: EventResource, action: ActionType) -> ClusterEvent {
+    ClusterEvent::new(resource, action)
+}
+
+impl Ingest {
+    /// Applies one delivery.
+    pub(super) fn apply(&mut self, message: Message) {
+        match message {
+            Message::Pod(delivery) => self.apply_pod(delivery),
+            Message::Node(delivery) => self.apply_node(delivery),
+            Message::Budget(delivery) => self.apply_budget(delivery),
+        }
+    }
+
+    fn apply_pod(&mut self, delivery: Delivery<DecodedPod>) {
+        match delivery {
+            Delivery::Restarted => self.listed_pods.clear(),
+            Delivery::Listed(object) => {
+                self.listed_pods.extend(uid(&object));
+                self.take_pod(object);
+            }
+            Delivery::Applied(object) => self.take_pod(object),
+            Delivery::Deleted(object) => {
+                if let Some(change) = uid(&object).and_then(|uid| self.cluster.remove_pod(uid)) {
+                    self.tell_pod(change);
+                }
+            }
+            Delivery::Complete => {
+                for change in self.cluster.retain_pods(&self.listed_pods) {
+                    self.tell_pod(change);
+                }
+                self.listed_pods = FxHashSet::default();
+                self.statuses.pods.set_synced();
+            }
+        }
+    }
+
+    fn take_pod(&self, object: Object<DecodedPod>) {
+        match object.into_decoded() {
+            Ok(pod) => {
+                for change in self.cluster.apply_pod(pod.classify(&self.cluster.classes)) {
+                    self.tell_pod(change);
+                }
+            }
+            Err(error) => self.skip("Pod", &*error),
+        }
+    }
+
+    fn tell_pod(&self, change: PodChange) {
+        match change {
+            PodChange::Pending {
+                old: None,
+                new,
+                assumed: false,
+            } => {
+                self.queue.add(&new);
+            }
+            PodChange::Pending {
+                old: Some(old),
+                new,
+                assumed: false,
+            } => self.queue.update(Some(&old), &new),
+            PodChange::Pending { new, assumed: true, .. } => {
+                if new.terminating {
+                    self.binding.pod_removed(new.uid);
+                }
+            }
+            PodChange::Assigned { old: None, new } => {
+                self.queue.assigned(new.uid);
+                self.tell(event(EventResource::AssignedPod, ActionType::ADD), None, Some(new));
+            }
+            PodChange::Assigned { old: Some(old), new } => {
+                for change in pod_changes(&old, &new, EventResource::AssignedPod) {
+                    self.tell(change, Some(Arc::clone(&old)), Some(Arc::clone(&new)));
+                }
+            }
+            PodChange::Removed { pod, freed } => {
+                self.queue.delete(pod.uid);
+                self.binding.pod_removed(pod.uid);
+                if freed {
+                    self.tell(event(EventResource::AssignedPod, ActionType::DELETE), Some(pod), None);
+                }
+            }
+        }
+    }
+
+    fn tell(&self, event: ClusterEvent, old: Option<Arc<PodInfo>>, new: Option<Arc<PodInfo>>) {
+        self.queue.on_event(event, &EventObject::Pod { old, new }, None);
+    }
+
+    fn apply_node(&mut self, delivery: Delivery<NodeSpec>) {
+        match delivery {
+            Delivery::Restarted => self.listed_nodes.clear(),
+            Delivery::Listed(object) => {
+                self.listed_nodes.extend(name(&object));
+                self.take_node(object);
+            }
+            Delivery::Applied(object) => self.take_node(object),
+            Delivery::Deleted(object) => {
+                if let Some(change) = name(&object).and_then(|name| self.cluster.remove_node(name)) {
+                    self.tell_node(change);
+                }
+            }
+            Delivery::Complete => {
+                for change in self.cluster.retain_nodes(&self.listed_nodes) {
+                    self.tell_node(change);
+                }
+                self.listed_nodes = FxHashSet::default();
+                self.statuses.nodes.set_synced();
+            }
+        }
+    }
+
+    fn take_node(&self, object: Object<NodeSpec>) {
+        match object.into_decoded() {
+            Ok(node) => {
+                for change in self.cluster.apply_node(node) {
+                    self.tell_node(change);
+                }
+            }
+            Err(error) => self.skip("Node", &*error),
+        }
+    }
+
+    fn tell_node(&self, change: NodeChange) {
+        match change {
+            NodeChange::Added(new) => {
+                let object = EventObject::Node {
+                    old: None,
+                    new: Some(new),
+                };
+                self.queue
+                    .on_event(event(EventResource::Node, ActionType::ADD), &object, None);
+            }
+            NodeChange::Updated { old, new } => {
+                let changes = node_changes(&old, &new);
+                let object = EventObject::Node {
+                    old: Some(old),
+                    new: Some(new),
+                };
+                for change in changes {
+                    self.queue.on_event(change, &object, None);
+                }
+            }
+            NodeChange::Removed(old) => {
+                let object = EventObject::Node {
+                    old: Some(old),
+                    new: None,
+                };
+                self.queue
+                    .on_event(event(EventResource::Node, ActionType::DELETE), &object, None);
+            }
+        }
+    }
+
+    fn apply_budget(&mut self, delivery: Delivery<Budget>) {
+        match delivery {
+            Delivery::Restarted => self.listed_budgets.clear(),
+            Delivery::Listed(object) => {
+                self.listed_budgets.extend(budget_key(&object));
+                self.take_budget(object);
+            }
+            Delivery::Applied(object) => self.take_budget(object),
+            Delivery::Deleted(object) => {
+                if let Some(key) = budget_key(&object) {
+                    self.cluster.remove_budget(&key);
+                }
+            }
+            Delivery::Complete => {
+                self.cluster.retain_budgets(&self.listed_budgets);
+                self.listed_budgets = FxHashSet::default();
+                self.statuses.budgets.set_synced();
+            }
+        }
+    }
+
+    fn take_budget(&self, object: Object<Budget>) {
+        match object.into_decoded() {
+            Ok(budget) => self.cluster.apply_budget(budget),
+            Err(error) => self.skip("PodDisruptionBudget", &*error),
+        }
+    }
+
+    fn skip(&self, kind: &'static str, error: &dyn std::error::Error) {
+        self.metrics.object_malformed(kind);
+        tracing::warn!(kind, error = %error, "an object cannot be read and is skipped");
+    }
+}
+
+fn uid(object: &Object<DecodedPod>) -> Option<PodUid> {
+    object.meta().uid.as_deref().map(PodUid::parse)
+}
+
+fn name(object: &Object<NodeSpec>) -> Option<Symbol> {
+    object.meta().name.as_deref().map(Symbol::new)
+}
+
+fn budget_key(object: &Object<Budget>) -> Option<BudgetKey> {
+    let meta = object.meta();
+    Some((Symbol::new(meta.namespace.as_deref()?), meta.name.as_deref()?.into()))
+}
