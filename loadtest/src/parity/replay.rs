@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use supercargo::cluster::watch::{DecodedPod, decode_budget, decode_node, decode_pod};
 use supercargo::cluster::{ClassTable, LabelVisibility, PodInfo};
 use supercargo::cycle::full::{self, Evaluation, NO_NODES, Outcome};
-use supercargo::framework::{CycleState, Diagnosis, Handle, PreFilterRun, Profile, Profiles, ScoreRun, Status};
+use supercargo::framework::{CycleState, Handle, PreFilterRun, Profile, Profiles, ScoreRun, Status};
 use supercargo::ids::NodeIdx;
 use supercargo::plugins;
 use supercargo::preemption::{self, CandidateLimits, DryRun, Trial};
@@ -151,7 +151,7 @@ fn decide(case: &Case, pod: &PodInfo) -> Result<Decision> {
         }
         Outcome::Failed(status) => bail!("the cycle failed: {}", status.message()),
         Outcome::Best(winners) => decision.winners = Some(winners.iter().map(|idx| case.name(*idx)).collect()),
-        Outcome::NoFit(diagnosis) => case.preempt(profile, &evaluation, diagnosis, pod, &mut decision),
+        Outcome::NoFit(_) => case.preempt(profile, &evaluation, pod, &mut decision),
     }
     decision.pre_filter = Some(match &evaluation.pre_filter {
         PreFilterRun::Proceed(_) => verdict(&Status::SUCCESS),
@@ -224,12 +224,11 @@ impl Case {
         &self,
         profile: &Profile,
         evaluation: &Evaluation,
-        diagnosis: &Diagnosis,
         pod: &PodInfo,
         decision: &mut Decision,
     ) {
         let view = self.world.view();
-        let (error, _) = full::post_filter(profile, &view, evaluation, diagnosis.clone(), pod);
+        let (error, _) = full::post_filter(profile, &view, evaluation, pod);
         decision.message = Some(error.message());
         let run = self.dry_run(profile, &evaluation.state, pod, evaluation);
         let by_node = |candidate: &preemption::Candidate| {
