@@ -91,9 +91,9 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         &writers,
     );
     let status = StatusWriter::start(
-        parts.clients.status.clone(),
+        &parts.clients.status,
         parts.settings.status_concurrency,
-        parts.clock.clone(),
+        &parts.clock,
         &writers,
     );
     let failures = Arc::new(FailureHandler {

@@ -150,6 +150,12 @@ impl SchedulingQueue {
         }
     }
 
+    /// The same for a pod that may have left the queue already because it is bound: then it does not enter.
+    pub fn update_if_known(&self, old: Option<&Arc<PodInfo>>, new: &Arc<PodInfo>) {
+        let mut inner = self.inner.lock();
+        self.update_known(&mut inner, old, new);
+    }
+
     /// The pod is no more, or is another scheduler's.
     pub fn delete(&self, uid: PodUid) {
         let mut inner = self.inner.lock();

@@ -9,13 +9,16 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde::{Deserialize, Serialize};
 
-use super::pool::{BindingPool, bind_failure};
+use super::pool::{BindingPool, bind_failure, shutting_down};
 use crate::binding::{BindTask, Failure};
 use crate::ids::{PodUid, Symbol};
 use crate::ledger::PromiseState;
 
 /// Most answers that tell us to come back later; then the pod goes back to the queue.
 const MAX_DEFERRALS: u32 = 10;
+/// Most calls that may end without an answer; then the pod goes back to the queue. A call that was lost may still be
+/// under way: only the answer to another one makes sure of what it came to.
+const MAX_LOSSES: u32 = 3;
 /// The wait when an answer says "later" and not when.
 const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 /// The longest wait that an answer may ask for.
@@ -37,6 +40,8 @@ pub(super) enum Ending {
     Elsewhere(String),
     /// Not bound, for sure.
     Failed(Failure),
+    /// Not bound, because this process may not act any more.
+    Fenced,
 }
 
 impl Ending {
@@ -46,6 +51,7 @@ impl Ending {
             Self::Gone => "gone",
             Self::Elsewhere(_) => "elsewhere",
             Self::Failed(_) => "failed",
+            Self::Fenced => "fenced",
         }
     }
 }
@@ -61,6 +67,8 @@ enum Answer {
     NotFound,
     /// Applied or not: it has to be read back.
     Unknown(String),
+    /// No answer came: applied, not applied, or still under way.
+    Lost(String),
 }
 
 #[derive(Serialize)]
@@ -113,26 +121,31 @@ impl BindingPool {
     /// Creates the pod's Binding; returns when the outcome is known.
     pub(super) async fn bind_by_api(&self, task: &BindTask, plugin: Symbol) -> Ending {
         let fail = |text: &str| Ending::Failed(bind_failure(plugin, text));
-        for _ in 0..MAX_DEFERRALS {
-            if self.stopping.is_cancelled() {
-                return fail("the scheduler is shutting down");
-            }
-            if !(self.may_act)() {
-                return fail("this process is not the leader");
-            }
-            if self
-                .cluster
-                .node(task.node_idx)
-                .is_none_or(|node| node.incarnation != task.incarnation)
-            {
-                return fail(&format!("node {:?} is gone", task.node));
+        let (mut deferrals, mut losses) = (0, 0);
+        loop {
+            if let Some(ending) = self.forbidden(task, plugin).await {
+                return ending;
             }
             match self.call(task).await {
                 Answer::Done => return Ending::Bound,
                 Answer::NotFound => return Ending::Gone,
                 Answer::Refused(text) => return fail(&text),
-                Answer::Unknown(text) => return self.read_back(task, fail(&text)).await,
+                Answer::Unknown(text) => return self.read_back(task).await.unwrap_or_else(|| fail(&text)),
+                Answer::Lost(text) => {
+                    if let Some(ending) = self.read_back(task).await {
+                        return ending;
+                    }
+                    losses += 1;
+                    if losses >= MAX_LOSSES {
+                        return fail(&text);
+                    }
+                    self.metrics.bind_retry("lost");
+                }
                 Answer::Later(pause, text) => {
+                    deferrals += 1;
+                    if deferrals >= MAX_DEFERRALS {
+                        return fail(&text);
+                    }
                     self.metrics.bind_retry("later");
                     tracing::debug!(
                         pod = task.queued.pod.full_name(),
@@ -140,14 +153,32 @@ impl BindingPool {
                         text,
                         "the API server is busy"
                     );
-                    tokio::select! {
-                        () = tokio::time::sleep(pause) => {}
-                        () = self.stopping.cancelled() => {}
-                    }
+                    self.pause(pause).await;
                 }
             }
         }
-        fail("the API server put the bind off too often")
+    }
+
+    /// Why no bind may be sent now, if so. Also waits for a write of the pod's condition that is under way, so that the
+    /// bound pod is not said to be unschedulable afterwards.
+    pub(super) async fn forbidden(&self, task: &BindTask, plugin: Symbol) -> Option<Ending> {
+        self.failures.status.settle(task.queued.pod.uid).await;
+        if self.stopping.is_cancelled() {
+            return Some(Ending::Failed(shutting_down()));
+        }
+        if !(self.may_act)() {
+            return Some(Ending::Fenced);
+        }
+        let node = self.cluster.node(task.node_idx);
+        let is_there = node.is_some_and(|node| node.incarnation == task.incarnation);
+        (!is_there).then(|| Ending::Failed(bind_failure(plugin, &format!("node {:?} is gone", task.node))))
+    }
+
+    async fn pause(&self, pause: Duration) {
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = self.stopping.cancelled() => {}
+        }
     }
 
     async fn call(&self, task: &BindTask) -> Answer {
@@ -155,33 +186,43 @@ impl BindingPool {
             Ok(request) => request,
             Err(error) => return Answer::Refused(error),
         };
-        match tokio::time::timeout(self.deadline, self.client.send(request)).await {
-            Err(_elapsed) => Answer::Unknown(format!("no answer within {:?}", self.deadline)),
-            Ok(Err(error)) => Answer::Unknown(error.to_string()),
-            Ok(Ok(response)) => classify(response).await,
+        let _lane = self.lane(task).await;
+        let answer = async {
+            match self.client.send(request).await {
+                Ok(response) => classify(response).await,
+                Err(error) => Answer::Lost(error.to_string()),
+            }
+        };
+        tokio::select! {
+            biased;
+            answer = tokio::time::timeout(self.deadline, answer) => {
+                answer.unwrap_or_else(|_elapsed| Answer::Lost(format!("no answer within {:?}", self.deadline)))
+            }
+            () = self.stopping.cancelled() => Answer::Unknown("the scheduler is shutting down".to_owned()),
         }
     }
 
-    /// Reads the pod until it is known what became of the bind. Not bound: `otherwise`.
-    async fn read_back(&self, task: &BindTask, otherwise: Ending) -> Ending {
+    /// Reads the pod until it is known what became of the bind. `None`: it is not bound, as far as the server knows.
+    async fn read_back(&self, task: &BindTask) -> Option<Ending> {
         let mut pause = FIRST_READ_PAUSE;
         loop {
             self.metrics.bind_retry("read_back");
             if let Some(ending) = self.known_by_watch(task) {
-                return ending;
+                return Some(ending);
+            }
+            // The next process reads all pods anyhow.
+            if self.stopping.is_cancelled() {
+                return None;
             }
             match self.read(task).await {
-                Ok(Some(node)) if node == task.node.as_str() => return Ending::Bound,
-                Ok(Some(node)) if !node.is_empty() => return Ending::Elsewhere(node),
-                Ok(Some(_)) => return otherwise,
-                Ok(None) => return Ending::Gone,
+                Ok(Some(node)) if node == task.node.as_str() => return Some(Ending::Bound),
+                Ok(Some(node)) if !node.is_empty() => return Some(Ending::Elsewhere(node)),
+                Ok(Some(_)) => return None,
+                Ok(None) => return Some(Ending::Gone),
                 Err(text) => tracing::debug!(pod = task.queued.pod.full_name(), text, "the bind's outcome is unknown"),
             }
-            tokio::select! {
-                () = tokio::time::sleep(pause) => pause = (pause * 2).min(MAX_READ_PAUSE),
-                // The next process reads all pods anyhow.
-                () = self.stopping.cancelled() => return otherwise,
-            }
+            self.pause(pause).await;
+            pause = (pause * 2).min(MAX_READ_PAUSE);
         }
     }
 
@@ -209,6 +250,7 @@ impl BindingPool {
         let request = Request::get(path)
             .body(Body::empty())
             .map_err(|error| error.to_string())?;
+        let _lane = self.lane(task).await;
         let answer = tokio::time::timeout(self.deadline, async {
             let response = self.client.send(request).await.map_err(|error| error.to_string())?;
             let status = response.status();

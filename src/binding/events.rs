@@ -29,6 +29,8 @@ use crate::telemetry::Metrics;
 /// Bytes of a note that the API takes.
 const MAX_NOTE_BYTES: usize = 1024;
 const CUT: &str = " ...";
+/// Bytes of an object's name.
+const MAX_NAME_BYTES: usize = 253;
 /// Between two events while binds are in flight: 20 a second.
 const TRICKLE: Duration = Duration::from_millis(50);
 
@@ -148,14 +150,15 @@ impl EventWriter {
             event,
             time: self.clock.wall(),
         };
+        // Counted first: a lane may take it before this call goes on.
+        self.waiting.fetch_add(1, Ordering::Relaxed);
         let taken = self
             .sender
             .lock()
             .as_ref()
             .is_some_and(|sender| sender.try_send(timed).is_ok());
-        if taken {
-            self.waiting.fetch_add(1, Ordering::Relaxed);
-        } else {
+        if !taken {
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
             self.metrics.events_dropped(1);
         }
     }
@@ -179,12 +182,17 @@ impl Lane {
             let next = self.receiver.lock().await.recv().await;
             let Some(timed) = next else { return };
             self.waiting.fetch_sub(1, Ordering::Relaxed);
-            let write = self.prepare(&timed);
-            let Some(write) = write else { continue };
+            let Some(write) = self.prepare(&timed) else { continue };
+            let adds_to_series = write.method == Method::PATCH;
             match send(&self.client, &write).await {
                 Written::Yes => self.metrics.events_written(1),
-                // The namespace is gone, or the first event of a series.
-                Written::NotFound => self.metrics.events_dropped(1),
+                // The namespace is gone, or the first event of a series has expired: the next failure is a first one.
+                Written::NotFound => {
+                    self.metrics.events_dropped(1);
+                    if adds_to_series {
+                        self.series.lock().forget(timed.event.pod.uid);
+                    }
+                }
                 Written::No(error) => {
                     self.metrics.events_dropped(1);
                     tracing::warn!(
@@ -213,7 +221,7 @@ impl Lane {
         let pod = &timed.event.pod;
         let path = format!("/apis/events.k8s.io/v1/namespaces/{}/events", pod.namespace);
         let time = micro_time(timed.time);
-        let name = format!("{}.{:x}", pod.name, timed.time.as_nanosecond());
+        let name = event_name(&pod.name, timed.time);
         if matches!(timed.event.kind, PodEventKind::FailedScheduling { .. }) {
             let repeat = self.series.lock().note(pod.uid, &name, self.clock.now());
             match repeat {
@@ -270,6 +278,17 @@ fn body(event: &PodEvent, name: &str, time: &str, instance_suffix: &str) -> serd
     })
 }
 
+/// The pod's name and the time in hexadecimal; a long pod name is cut so that the whole is a valid object name.
+///
+/// Source: `staging/src/k8s.io/client-go/tools/internal/events/naming.go`, Kubernetes 1.36.
+fn event_name(pod: &str, time: jiff::Timestamp) -> String {
+    let suffix = format!(".{:x}", time.as_nanosecond());
+    let longest = MAX_NAME_BYTES - suffix.len().min(MAX_NAME_BYTES);
+    // Names of pods are ASCII; one that is not has been refused by the API server.
+    let stem = pod.get(..longest).unwrap_or(pod).trim_end_matches(['.', '-']);
+    format!("{stem}{suffix}")
+}
+
 /// RFC 3339 with exactly six digits of a second: what the API calls a MicroTime.
 pub(super) fn micro_time(time: jiff::Timestamp) -> String {
     format!("{time:.6}")
@@ -312,6 +331,14 @@ mod tests {
             "{}",
             long.len()
         );
+    }
+
+    #[test]
+    fn names_of_events_are_valid_however_long_the_pods_are() {
+        let time = jiff::Timestamp::from_nanosecond(0x17a4_5b2c_3d4e_5f60).unwrap();
+        assert_eq!(event_name("web-0", time), "web-0.17a45b2c3d4e5f60");
+        let long = event_name(&format!("{}.{}", "a".repeat(235), "b".repeat(17)), time);
+        assert_eq!((long.len(), long.matches('.').count()), (252, 1), "{long}");
     }
 
     #[test]

@@ -22,6 +22,8 @@ pub enum Failure {
     Unschedulable(Box<FitError>),
     /// There are no nodes.
     NoNodes,
+    /// PreBind or Bind says no: events do not help, time does.
+    Refused(String),
     /// Something went wrong.
     Error(String),
 }
@@ -47,14 +49,14 @@ impl Failure {
         match self {
             Self::Unschedulable(error) => error.message(),
             Self::NoNodes => NO_NODES.to_owned(),
-            Self::Error(text) => text.clone(),
+            Self::Refused(text) | Self::Error(text) => text.clone(),
         }
     }
 
     /// The reason of the pod's condition.
     const fn reason(&self) -> &'static str {
         match self {
-            Self::Unschedulable(_) | Self::NoNodes => "Unschedulable",
+            Self::Unschedulable(_) | Self::NoNodes | Self::Refused(_) => "Unschedulable",
             Self::Error(_) => "SchedulerError",
         }
     }
@@ -63,13 +65,13 @@ impl Failure {
     fn rejectors(&self) -> Rejectors {
         match self {
             Self::Unschedulable(error) => Rejectors::of(&error.diagnosis),
-            Self::NoNodes | Self::Error(_) => Rejectors::none(),
+            Self::NoNodes | Self::Refused(_) | Self::Error(_) => Rejectors::none(),
         }
     }
 
     const fn result(&self) -> AttemptResult {
         match self {
-            Self::Unschedulable(_) | Self::NoNodes => AttemptResult::Unschedulable,
+            Self::Unschedulable(_) | Self::NoNodes | Self::Refused(_) => AttemptResult::Unschedulable,
             Self::Error(_) => AttemptResult::Error,
         }
     }
@@ -127,19 +129,53 @@ impl FailureHandler {
         self.queue.leave(queued, Exit::Deleted);
     }
 
+    /// The same for a pod that has a node reserved: gives the node back before the pod can be tried again, and tells
+    /// those who wait for room after, so that the pod is not woken by its own failure.
+    pub fn fail_reserved(&self, queued: QueuedPodInfo, started: Nanos, failure: Failure, nomination: NominatedNode) {
+        let freed = self.give_back(&queued.pod);
+        self.fail(queued, started, failure, nomination);
+        if let Some(left) = freed {
+            self.tell_freed(left);
+        }
+    }
+
     /// Gives back the node that was reserved for a pod and tells those who wait for room.
     pub fn unreserve(&self, queued: &QueuedPodInfo) {
-        if self.cluster.ledger.unreserve(queued.pod.uid) {
-            let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
-            let uid = queued.pod.uid;
-            // The pod itself did not leave a node: it is not woken by its own failure.
-            let others = |pod: &PodInfo| pod.uid != uid;
-            let object = EventObject::Pod {
-                old: Some(Arc::clone(&queued.pod)),
-                new: None,
-            };
-            self.queue.on_event(event, &object, Some(&others));
+        self.free(&queued.pod);
+    }
+
+    pub(super) fn free(&self, pod: &Arc<PodInfo>) {
+        if let Some(left) = self.give_back(pod) {
+            self.tell_freed(left);
         }
+    }
+
+    /// Ends a pod's reservation; the pod as if it had been on the node, if there was one.
+    fn give_back(&self, pod: &Arc<PodInfo>) -> Option<PodInfo> {
+        let ledger = &self.cluster.ledger;
+        let node = ledger
+            .promise(pod.uid)
+            .and_then(|promise| self.cluster.node(promise.node));
+        ledger.unreserve(pod.uid).then(|| PodInfo {
+            bound_to: pod.bound_to.or_else(|| node.map(|node| node.name)),
+            ..PodInfo::clone(pod)
+        })
+    }
+
+    fn tell_freed(&self, left: PodInfo) {
+        let uid = left.uid;
+        let others = move |pod: &PodInfo| pod.uid != uid;
+        let object = EventObject::Pod {
+            old: Some(Arc::new(left)),
+            new: None,
+        };
+        let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
+        self.queue.on_event(event, &object, Some(&others));
+    }
+
+    /// Brings a pod back into the queue without a word to the API server.
+    pub(super) fn requeue_quietly(&self, queued: QueuedPodInfo) {
+        self.queue.add_unschedulable_if_not_present(queued, Rejectors::none());
     }
 
     /// Lets the writers write, until `end`.

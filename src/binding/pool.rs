@@ -1,26 +1,30 @@
 //! The life of a task, from hand-over to its one end.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use futures::FutureExt as _;
+use futures::future::BoxFuture;
 use kube::Client;
 use tokio::runtime::Handle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::attempt::Ending;
-use super::slots::{Lanes, Slots};
+use super::slots::{Lane, Lanes, Slots};
+use super::waiting::Wait;
 use crate::binding::{BindTask, Failure, FailureHandler, Slot, StatusPatch, WaitOutcome, WaitingMap};
 use crate::clock::Clock;
-use crate::cluster::Cluster;
-use crate::framework::{
-    ActionType, BindOutcome, ClusterEvent, EventObject, EventResource, NominatedNode, Status, WaitingPods,
-};
+use crate::cluster::{Cluster, PodInfo};
+use crate::framework::{ApiRequest, BindOutcome, CycleState, NominatedNode, Status, WaitingPods};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{Exit, SchedulingQueue};
 use crate::telemetry::{AttemptResult, Metrics, StatusLabel, bind_span};
+
+/// The writers get this long to write what they have when the binds took all the time there was.
+const LAST_WRITES: Duration = Duration::from_secs(2);
 
 /// Binds pods; see the [module](crate::binding).
 pub struct BindingPool {
@@ -58,32 +62,30 @@ impl BindingPool {
         self.slots.acquire()
     }
 
-    /// Takes a task over. Never blocks: its bound is the slot.
-    pub fn submit(self: &Arc<Self>, task: BindTask, slot: Slot) {
+    /// Takes a task over. Never blocks: its bound is the slot. A pod that has to wait at Permit can be allowed, rejected
+    /// and removed as soon as this returns.
+    pub fn submit(self: &Arc<Self>, mut task: BindTask, slot: Slot) {
+        let uid = task.queued.pod.uid;
+        let waits = std::mem::take(&mut task.waits);
+        let wait = (!waits.is_empty()).then(|| self.waiting.register(uid, waits));
+        // Removed before it was listed, so that its removal could not end the wait; see `pod_removed`.
+        if wait.is_some() && self.cluster.ledger.promise(uid).is_none() {
+            self.waiting.remove(uid);
+        }
         let pool = Arc::clone(self);
         self.tasks
-            .spawn_on(async move { pool.guarded(task, slot).await }, &self.runtime);
+            .spawn_on(async move { pool.guarded(task, wait, slot).await }, &self.runtime);
     }
 
     /// A pod that may be on its way to a node was deleted or is being deleted: its room is free at once, and a wait at
-    /// Permit ends.
-    pub fn pod_removed(&self, uid: PodUid) {
-        self.waiting.remove(uid);
-        if self.cluster.ledger.unreserve(uid) {
-            let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
-            self.queue.on_event(
-                event,
-                &EventObject::Pod {
-                    old: self.cluster.pod(uid),
-                    new: None,
-                },
-                None,
-            );
-        }
+    /// Permit ends. The room goes first: whoever lists the pod as waiting looks for it after.
+    pub fn pod_removed(&self, pod: &Arc<PodInfo>) {
+        self.failures.free(pod);
+        self.waiting.remove(pod.uid);
     }
 
-    /// Takes no more tasks; lets those under way finish, and the writers write, until `within` is over, then makes them
-    /// give up: each ends bound or unreserved.
+    /// Takes no more tasks; lets those under way finish until `within` is over, then makes them give up: each ends
+    /// bound or unreserved. What the writers have is written until then, or for [`LAST_WRITES`] at least.
     pub async fn drain(&self, within: Duration) {
         self.slots.close();
         self.tasks.close();
@@ -96,42 +98,57 @@ impl BindingPool {
             self.stopping.cancel();
             self.tasks.wait().await;
         }
-        self.failures.drain(end).await;
+        self.failures
+            .drain(end.max(tokio::time::Instant::now() + LAST_WRITES))
+            .await;
         self.writers.close();
     }
 
     /// A plugin that panics fails its pod alone.
-    async fn guarded(self: Arc<Self>, task: BindTask, slot: Slot) {
-        let copy = task.queued.clone();
-        let started = task.started;
-        let run = std::panic::AssertUnwindSafe(self.run(task, slot)).catch_unwind();
+    async fn guarded(self: Arc<Self>, task: BindTask, wait: Option<Wait>, slot: Slot) {
+        let counted = Counted::new(&self.metrics);
+        let (copy, started, node) = (task.queued.clone(), task.started, task.node);
+        let run = AssertUnwindSafe(self.run(task, wait, slot)).catch_unwind();
         if run.await.is_err() {
             tracing::error!(pod = copy.pod.full_name(), "binding panicked");
             self.metrics.panicked();
-            self.failures.unreserve(&copy);
+            self.waiting.remove(copy.pod.uid);
+            // What the plugins remembered went with the panic; Unreserve bears to be called without it.
+            let unreserve = || copy.profile.run_unreserve(&mut CycleState::default(), &copy.pod, node);
+            if catch_unwind(AssertUnwindSafe(unreserve)).is_err() {
+                tracing::error!(pod = copy.pod.full_name(), "unreserve panicked too");
+            }
             let failure = Failure::Error("panic while binding".to_owned());
-            self.failures.fail(copy, started, failure, NominatedNode::Clear);
+            self.failures
+                .fail_reserved(copy, started, failure, NominatedNode::Clear);
         }
+        drop(counted);
     }
 
-    async fn run(&self, mut task: BindTask, slot: Slot) {
+    async fn run(&self, task: BindTask, wait: Option<Wait>, slot: Slot) {
         let span = bind_span(
             &task.span,
             task.queued.pod.namespace.as_str(),
             &task.queued.pod.name,
             task.node.as_str(),
         );
-        let flight = self.pre_flight(&task);
-        if task.waits.is_empty() {
-            self.queue.done(&task.queued);
-            self.finish(task, flight, &span, Some(slot)).await;
-            return;
+        let acting = match self.pre_flight(&task) {
+            Ok(acting) => acting,
+            Err(status) => {
+                self.waiting.remove(task.queued.pod.uid);
+                return self.give_back(task, Failure::Error(status.message()));
+            }
+        };
+        if wait.is_some() || !acting.is_empty() {
+            self.announce(&task);
         }
+        let Some(wait) = wait else {
+            return self.finish(task, acting, &span, Some(slot)).await;
+        };
         // A waiting pod holds no slot.
         drop(slot);
         let begun = self.clock.now();
-        let waits = std::mem::take(&mut task.waits);
-        let outcome = self.waiting.wait(task.queued.pod.uid, waits, &self.stopping).await;
+        let outcome = self.waiting.wait(wait, &self.stopping).await;
         let label = if outcome == WaitOutcome::Allowed {
             StatusLabel::Success
         } else {
@@ -139,10 +156,7 @@ impl BindingPool {
         };
         self.metrics.permit_wait(label, self.clock.now().since(begun));
         match outcome {
-            WaitOutcome::Allowed => {
-                self.queue.done(&task.queued);
-                self.finish(task, flight, &span, None).await;
-            }
+            WaitOutcome::Allowed => self.finish(task, acting, &span, None).await,
             WaitOutcome::Rejected { plugin, message } => {
                 let status = Status::unschedulable(message).by(plugin);
                 self.give_back(task, Failure::rejected_by_one(status));
@@ -152,24 +166,16 @@ impl BindingPool {
     }
 
     /// PreBind, bind, and the end.
-    async fn finish(
-        &self,
-        mut task: BindTask,
-        flight: Result<Vec<usize>, Status>,
-        span: &tracing::Span,
-        slot: Option<Slot>,
-    ) {
-        let ending = match self.prepare(&mut task, flight).await {
+    async fn finish(&self, task: BindTask, acting: Vec<usize>, span: &tracing::Span, slot: Option<Slot>) {
+        self.queue.done(&task.queued);
+        let prepared = tokio::select! {
+            biased;
+            prepared = self.prepare(&task, &acting) => prepared,
+            () = self.stopping.cancelled() => Err(shutting_down()),
+        };
+        let ending = match prepared {
+            Ok(()) => self.bind(&task).await,
             Err(failure) => Ending::Failed(failure),
-            Ok(()) => {
-                let _lane = self.lanes.acquire(task.queued.pod.priority()).await;
-                self.in_flight.fetch_add(1, Ordering::Relaxed);
-                self.metrics.bindings_in_flight_add(1);
-                let ending = self.bind(&task).await;
-                self.metrics.bindings_in_flight_add(-1);
-                self.in_flight.fetch_sub(1, Ordering::Relaxed);
-                ending
-            }
         };
         span.record("result", ending.name());
         self.end(task, ending);
@@ -182,14 +188,37 @@ impl BindingPool {
             let name = plugin.name();
             return match bind.bind_pod(&task.state, &task.queued.pod, task.node) {
                 BindOutcome::Skip => continue,
-                BindOutcome::Request(crate::framework::ApiRequest::BindPod) => self.bind_by_api(task, name).await,
-                BindOutcome::Future(future) => match future.await {
-                    status if status.is_success() => Ending::Bound,
-                    status => Ending::Failed(bind_failure(name, &status.message())),
-                },
+                BindOutcome::Request(ApiRequest::BindPod) => self.bind_by_api(task, name).await,
+                BindOutcome::Future(future) => self.bind_by_plugin(task, name, future).await,
             };
         }
         Ending::Failed(Failure::Error("no Bind plugin took the pod".to_owned()))
+    }
+
+    async fn bind_by_plugin(&self, task: &BindTask, plugin: Symbol, future: BoxFuture<'static, Status>) -> Ending {
+        if let Some(ending) = self.forbidden(task, plugin).await {
+            return ending;
+        }
+        let _lane = self.lane(task).await;
+        let status = tokio::select! {
+            biased;
+            status = future => status,
+            () = self.stopping.cancelled() => return Ending::Failed(shutting_down()),
+        };
+        if status.is_success() {
+            return Ending::Bound;
+        }
+        Ending::Failed(if status.is_rejected() {
+            Failure::Refused(status.message())
+        } else {
+            bind_failure(plugin, &status.message())
+        })
+    }
+
+    /// The right to call the API server once.
+    pub(super) async fn lane(&self, task: &BindTask) -> (Lane, Counted<AtomicUsize>) {
+        let lane = self.lanes.acquire(task.queued.pod.priority()).await;
+        (lane, Counted::new(&self.in_flight))
     }
 
     fn end(&self, task: BindTask, ending: Ending) {
@@ -197,6 +226,7 @@ impl BindingPool {
         match ending {
             Ending::Bound => self.bound(&task),
             Ending::Gone => self.give_up(task),
+            Ending::Fenced => self.give_back_quietly(task),
             Ending::Elsewhere(node) => {
                 tracing::debug!(pod = pod.full_name(), node, "the pod was bound by somebody else");
                 self.release(task, Exit::Bound);
@@ -225,13 +255,14 @@ impl BindingPool {
         }
         self.failures.record_scheduled(queued, task.node);
         self.queue.leave(queued, Exit::Bound);
-        for post_bind in queued
-            .profile
-            .post_bind_plugins()
-            .iter()
-            .filter_map(|plugin| plugin.post_bind())
-        {
-            post_bind.post_bind_pod(&task.state, &queued.pod, task.node);
+        // The pod is bound, whatever these do: a panic here must not give its room back.
+        for plugin in queued.profile.post_bind_plugins() {
+            let Some(post_bind) = plugin.post_bind() else { continue };
+            let tell = || post_bind.post_bind_pod(&task.state, &queued.pod, task.node);
+            if catch_unwind(AssertUnwindSafe(tell)).is_err() {
+                self.metrics.panicked();
+                tracing::error!(plugin = %plugin.name(), pod = queued.pod.full_name(), "PostBind panicked");
+            }
         }
     }
 
@@ -255,9 +286,17 @@ impl BindingPool {
         task.queued
             .profile
             .run_unreserve(&mut task.state, &task.queued.pod, task.node);
-        self.failures.unreserve(&task.queued);
         self.failures
-            .fail(task.queued, task.started, failure, NominatedNode::Clear);
+            .fail_reserved(task.queued, task.started, failure, NominatedNode::Clear);
+    }
+
+    /// The same without a word to the API server, which is another process's to write to by now.
+    fn give_back_quietly(&self, mut task: BindTask) {
+        task.queued
+            .profile
+            .run_unreserve(&mut task.state, &task.queued.pod, task.node);
+        self.failures.unreserve(&task.queued);
+        self.failures.requeue_quietly(task.queued);
     }
 
     /// Says on the pod where it is headed, before something that takes time.
@@ -273,6 +312,48 @@ impl BindingPool {
 /// The failure of a Bind plugin.
 pub(super) fn bind_failure(plugin: Symbol, text: &str) -> Failure {
     Failure::Error(format!("running Bind plugin {plugin:?}: {text}"))
+}
+
+pub(super) fn shutting_down() -> Failure {
+    Failure::Error("the scheduler is shutting down".to_owned())
+}
+
+/// Counts one more for as long as it lives.
+#[derive(Debug)]
+pub(super) struct Counted<T: Count>(Arc<T>);
+
+/// What can be counted up and down.
+pub(super) trait Count {
+    fn add(&self, delta: i64);
+}
+
+impl Count for AtomicUsize {
+    fn add(&self, delta: i64) {
+        if delta > 0 {
+            self.fetch_add(1, Ordering::Relaxed);
+        } else {
+            self.fetch_sub(1, Ordering::Relaxed);
+        }
+    }
+}
+
+impl Count for Metrics {
+    fn add(&self, delta: i64) {
+        self.bindings_in_flight_add(delta);
+    }
+}
+
+impl<T: Count> Counted<T> {
+    fn new(counter: &Arc<T>) -> Self {
+        counter.add(1);
+        Self(Arc::clone(counter))
+    }
+}
+
+impl<T: Count> Drop for Counted<T> {
+    fn drop(&mut self) {
+        self.0.add(-1);
+    }
 }
 
 impl WaitingPods for BindingPool {

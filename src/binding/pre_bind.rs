@@ -27,15 +27,14 @@ impl BindingPool {
                 }
             }
         }
-        if !acting.is_empty() || !task.waits.is_empty() {
-            self.announce(task);
-        }
         Ok(acting)
     }
 
     /// Runs them: neighbours that allow it at the same time, the others one after another; the first failure ends it.
-    pub(super) async fn prepare(&self, task: &mut BindTask, flight: Result<Vec<usize>, Status>) -> Result<(), Failure> {
-        let acting = flight.map_err(|status| Failure::Error(status.message()))?;
+    pub(super) async fn prepare(&self, task: &BindTask, acting: &[usize]) -> Result<(), Failure> {
+        if acting.is_empty() {
+            return Ok(());
+        }
         let profile = std::sync::Arc::clone(&task.queued.profile);
         let plugins = profile.pre_bind_plugins();
         let mut group = Vec::new();
@@ -65,7 +64,7 @@ async fn run_group(group: &mut Vec<Running>) -> Result<(), Failure> {
     let (names, futures): (Vec<_>, Vec<_>) = std::mem::take(group).into_iter().unzip();
     for (name, status) in names.into_iter().zip(join_all(futures).await) {
         if status.is_rejected() {
-            return Err(Failure::rejected_by_one(status.by(name)));
+            return Err(Failure::Refused(status.message()));
         }
         if !status.is_success() {
             return Err(Failure::Error(format!(

@@ -43,6 +43,11 @@ pub(super) struct Series {
 }
 
 impl Series {
+    /// The first event of a pod's series is not there any more.
+    pub(super) fn forget(&mut self, pod: PodUid) {
+        self.by_pod.remove(&pod);
+    }
+
     /// Notes a failure; `name` is what a new event would be called.
     pub(super) fn note(&mut self, pod: PodUid, name: &str, now: Nanos) -> Repeat {
         if let Some(entry) = self.by_pod.get_mut(&pod).filter(|entry| now.since(entry.seen) < QUIET) {

@@ -3,11 +3,12 @@
 //! Source: `pkg/scheduler/schedule_one.go` (`updatePod`) and `pkg/scheduler/util/utils.go` (`PatchPodStatus`),
 //! Kubernetes 1.36.
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 
 use http::Method;
-use indexmap::IndexMap;
 use kube::Client;
+use rustc_hash::{FxHashMap, FxHashSet};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
@@ -18,6 +19,9 @@ use crate::cluster::PodInfo;
 use crate::framework::NominatedNode;
 use crate::ids::PodUid;
 use crate::sync::Mutex;
+
+/// Pods without a patch that the order may hold before it is cleaned.
+const SLACK: usize = 1024;
 
 /// What is to stand on a pod.
 #[derive(Clone, Debug)]
@@ -32,27 +36,85 @@ pub struct StatusPatch {
 
 #[derive(Debug, Default)]
 struct Pending {
-    /// The newest patch of each pod, in the order of the first.
-    patches: IndexMap<PodUid, StatusPatch>,
+    /// The newest patch of each pod.
+    patches: FxHashMap<PodUid, StatusPatch>,
+    /// Pods in the order of their first patch; those that have no patch any more are passed over.
+    order: VecDeque<PodUid>,
+    /// Pods of which a patch is being written: the next one waits, so that the newest is the last.
+    writing: FxHashSet<PodUid>,
     closed: bool,
 }
 
-/// Writes conditions and nominations. Of several patches of one pod that wait, the newest is written.
+impl Pending {
+    fn add(&mut self, mut patch: StatusPatch) {
+        let uid = patch.pod.uid;
+        match self.patches.get_mut(&uid) {
+            Some(waiting) => {
+                // A patch says nothing about the part that it leaves out.
+                if patch.condition.is_none() {
+                    patch.condition = waiting.condition.take();
+                }
+                if patch.nominated == NominatedNode::Keep {
+                    patch.nominated = waiting.nominated;
+                }
+                *waiting = patch;
+            }
+            None => {
+                self.patches.insert(uid, patch);
+                if !self.writing.contains(&uid) {
+                    self.order.push_back(uid);
+                }
+                // Pods whose patches were taken back stay in the order until they are passed over.
+                if self.order.len() > 2 * self.patches.len() + SLACK {
+                    self.order.retain(|uid| self.patches.contains_key(uid));
+                }
+            }
+        }
+    }
+
+    fn take(&mut self) -> Option<StatusPatch> {
+        loop {
+            let uid = self.order.pop_front()?;
+            if self.writing.contains(&uid) {
+                continue;
+            }
+            if let Some(patch) = self.patches.remove(&uid) {
+                self.writing.insert(uid);
+                return Some(patch);
+            }
+        }
+    }
+
+    /// A write is over; true: the pod has another patch.
+    fn finish(&mut self, uid: PodUid) -> bool {
+        self.writing.remove(&uid);
+        let more = self.patches.contains_key(&uid);
+        if more {
+            self.order.push_back(uid);
+        }
+        more
+    }
+}
+
+/// Writes conditions and nominations. Of several patches of one pod that wait, the newest is written, and never while
+/// an older one is under way.
 #[derive(Debug)]
 pub struct StatusWriter {
     pending: Mutex<Pending>,
     changed: Notify,
+    finished: Notify,
     done: TaskTracker,
 }
 
 impl StatusWriter {
     /// Starts the writer's lanes.
     #[must_use]
-    pub fn start(client: Client, concurrency: usize, clock: Clock, tracker: &TaskTracker) -> Arc<Self> {
+    pub fn start(client: &Client, concurrency: usize, clock: &Clock, tracker: &TaskTracker) -> Arc<Self> {
         let done = TaskTracker::new();
         let writer = Arc::new(Self {
             pending: Mutex::default(),
             changed: Notify::new(),
+            finished: Notify::new(),
             done: done.clone(),
         });
         for _ in 0..concurrency.max(1) {
@@ -69,7 +131,7 @@ impl StatusWriter {
         }
         let mut pending = self.pending.lock();
         if !pending.closed {
-            pending.patches.insert(patch.pod.uid, patch);
+            pending.add(patch);
             drop(pending);
             self.changed.notify_one();
         }
@@ -77,7 +139,25 @@ impl StatusWriter {
 
     /// The pod is gone: nothing is to be written about it.
     pub fn forget(&self, pod: PodUid) {
-        self.pending.lock().patches.shift_remove(&pod);
+        self.pending.lock().patches.remove(&pod);
+    }
+
+    /// The pod is about to be bound: what waits to be written about it is out of date, and what is being written is
+    /// waited for.
+    pub(super) async fn settle(&self, pod: PodUid) {
+        loop {
+            let finished = self.finished.notified();
+            tokio::pin!(finished);
+            {
+                let mut pending = self.pending.lock();
+                pending.patches.remove(&pod);
+                if !pending.writing.contains(&pod) {
+                    return;
+                }
+                finished.as_mut().enable();
+            }
+            finished.await;
+        }
     }
 
     /// Writes what is waiting, until `end`; nothing is taken any more.
@@ -100,8 +180,8 @@ impl StatusWriter {
             changed.as_mut().enable();
             let next = {
                 let mut pending = self.pending.lock();
-                match pending.patches.shift_remove_index(0) {
-                    Some((_, patch)) => Some(patch),
+                match pending.take() {
+                    Some(patch) => Some(patch),
                     None if pending.closed => return,
                     None => None,
                 }
@@ -110,26 +190,32 @@ impl StatusWriter {
                 changed.await;
                 continue;
             };
-            let Some(body) = body(&patch, clock.wall()) else {
-                continue;
-            };
-            let write = Write {
-                method: Method::PATCH,
-                path: format!(
-                    "/api/v1/namespaces/{}/pods/{}/status",
-                    patch.pod.namespace, patch.pod.name
-                ),
-                content_type: "application/strategic-merge-patch+json",
-                body: body.to_string().into_bytes(),
-            };
-            // A pod that is gone or re-created needs no condition of its predecessor's.
-            if let Written::No(error) = send(&client, &write).await {
-                tracing::warn!(
-                    pod = patch.pod.full_name(),
-                    error,
-                    "a pod's condition could not be written"
-                );
+            self.write_one(&client, &clock, &patch).await;
+            if self.pending.lock().finish(patch.pod.uid) {
+                self.changed.notify_one();
             }
+            self.finished.notify_waiters();
+        }
+    }
+
+    async fn write_one(&self, client: &Client, clock: &Clock, patch: &StatusPatch) {
+        let Some(body) = body(patch, clock.wall()) else { return };
+        let write = Write {
+            method: Method::PATCH,
+            path: format!(
+                "/api/v1/namespaces/{}/pods/{}/status",
+                patch.pod.namespace, patch.pod.name
+            ),
+            content_type: "application/strategic-merge-patch+json",
+            body: body.to_string().into_bytes(),
+        };
+        // A pod that is gone or re-created needs no condition of its predecessor's.
+        if let Written::No(error) = send(client, &write).await {
+            tracing::warn!(
+                pod = patch.pod.full_name(),
+                error,
+                "a pod's condition could not be written"
+            );
         }
     }
 }

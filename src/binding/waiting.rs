@@ -6,6 +6,7 @@
 use std::time::Duration;
 
 use rustc_hash::FxHashMap;
+use supercargo_config::duration::GoDuration;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
@@ -40,15 +41,30 @@ pub struct WaitingMap {
     pods: Mutex<FxHashMap<PodUid, Waiting>>,
 }
 
+/// A pod's wait, from the moment it is listed.
+#[derive(Debug)]
+pub struct Wait {
+    pod: PodUid,
+    waits: Vec<(Symbol, Duration)>,
+    signalled: oneshot::Receiver<WaitOutcome>,
+}
+
 impl WaitingMap {
-    /// Waits until every plugin of `waits` allows the pod, or the wait ends otherwise.
-    ///
-    /// # Cancel safety
-    /// A dropped wait leaves the pod listed until its next signal.
-    pub async fn wait(&self, pod: PodUid, waits: Vec<(Symbol, Duration)>, stopping: &CancellationToken) -> WaitOutcome {
+    /// Lists a pod as waiting for every plugin of `waits`. From now on it can be allowed, rejected and removed.
+    #[must_use]
+    pub fn register(&self, pod: PodUid, waits: Vec<(Symbol, Duration)>) -> Wait {
         let (signal, signalled) = oneshot::channel();
         let plugins = waits.iter().map(|(plugin, _)| *plugin).collect();
         self.pods.lock().insert(pod, Waiting { plugins, signal });
+        Wait { pod, waits, signalled }
+    }
+
+    /// Waits until every plugin allows the pod, or the wait ends otherwise.
+    ///
+    /// # Cancel safety
+    /// A dropped wait leaves the pod listed until its next signal.
+    pub async fn wait(&self, wait: Wait, stopping: &CancellationToken) -> WaitOutcome {
+        let Wait { pod, waits, signalled } = wait;
         let deadlines = futures::future::join_all(waits.into_iter().map(|(plugin, timeout)| async move {
             tokio::time::sleep(timeout).await;
             // Only a plugin that still holds the pod back rejects it.
@@ -58,7 +74,8 @@ impl WaitingMap {
                 .get(&pod)
                 .is_some_and(|waiting| waiting.plugins.contains(&plugin))
             {
-                let message = format!("rejected due to timeout after waiting {timeout:?} at plugin {plugin}");
+                let timeout = GoDuration::from(timeout);
+                let message = format!("rejected due to timeout after waiting {timeout} at plugin {plugin}");
                 self.end(pod, WaitOutcome::Rejected { plugin, message });
             }
         }));
@@ -134,12 +151,13 @@ mod tests {
             .iter()
             .map(|(name, secs)| (Symbol::new(name), Duration::from_secs(*secs)))
             .collect();
+        let wait = map.register(POD, waits);
+        assert_eq!(map.list(), [POD]);
         let task = tokio::spawn({
             let map = Arc::clone(&map);
-            async move { map.wait(POD, waits, &CancellationToken::new()).await }
+            async move { map.wait(wait, &CancellationToken::new()).await }
         });
         tokio::task::yield_now().await;
-        assert_eq!(map.list(), [POD]);
         (map, task)
     }
 

@@ -36,6 +36,7 @@ pub(super) enum Written {
 /// Sends `write`, again while the server is busy or away.
 pub(super) async fn send(client: &Client, write: &Write) -> Written {
     let mut last = String::new();
+    let mut lost = false;
     for pause in std::iter::once(0).chain(PAUSES_MILLIS) {
         if pause > 0 {
             tokio::time::sleep(Duration::from_millis(pause)).await;
@@ -43,10 +44,12 @@ pub(super) async fn send(client: &Client, write: &Write) -> Written {
         match tokio::time::timeout(DEADLINE, once(client, write)).await {
             Ok(Ok(status)) if status.is_success() => return Written::Yes,
             Ok(Ok(StatusCode::NOT_FOUND)) => return Written::NotFound,
+            // An earlier try was applied though its answer was lost.
+            Ok(Ok(StatusCode::CONFLICT)) if lost && write.method == Method::POST => return Written::Yes,
             Ok(Ok(status)) if is_worth_another_try(status) => last = format!("the API server answered {status}"),
             Ok(Ok(status)) => return Written::No(format!("the API server answered {status}")),
-            Ok(Err(error)) => last = error,
-            Err(_elapsed) => last = "no answer in time".to_owned(),
+            Ok(Err(error)) => (last, lost) = (error, true),
+            Err(_elapsed) => (last, lost) = ("no answer in time".to_owned(), true),
         }
     }
     Written::No(last)

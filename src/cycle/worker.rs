@@ -234,8 +234,9 @@ impl Worker {
             }
             PermitRun::Ended(status) => {
                 profile.run_unreserve(&mut state, &queued.pod, name);
-                self.parts.failures.unreserve(&queued);
-                self.fail(queued, started, rejection(status), NominatedNode::Clear)
+                self.parts
+                    .failures
+                    .fail_reserved(queued, started, rejection(status), NominatedNode::Clear);
             }
         }
     }

@@ -116,9 +116,14 @@ impl Ingest {
                 new,
                 assumed: false,
             } => self.queue.update(Some(&old), &new),
-            PodChange::Pending { new, assumed: true, .. } => {
+            PodChange::Pending {
+                old,
+                new,
+                assumed: true,
+            } => {
+                self.queue.update_if_known(old.as_ref(), &new);
                 if new.terminating {
-                    self.binding.pod_removed(new.uid);
+                    self.binding.pod_removed(&new);
                 }
             }
             PodChange::Assigned { old: None, new } => {
@@ -132,7 +137,7 @@ impl Ingest {
             }
             PodChange::Removed { pod, freed } => {
                 self.queue.delete(pod.uid);
-                self.binding.pod_removed(pod.uid);
+                self.binding.pod_removed(&pod);
                 if freed {
                     self.tell(event(EventResource::AssignedPod, ActionType::DELETE), Some(pod), None);
                 }

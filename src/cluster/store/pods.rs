@@ -31,7 +31,7 @@ pub enum PodChange {
     },
     /// A pod is gone or has ended.
     Removed {
-        /// As last seen.
+        /// As last seen; on the node that was reserved for it, if one was.
         pod: Arc<PodInfo>,
         /// It was on a node or a node was reserved for it: room became free.
         freed: bool,
@@ -111,13 +111,24 @@ impl Cluster {
         let (_, pod) = self.pods.remove(&uid)?;
         self.uids
             .remove_if(&(pod.namespace, pod.name.clone()), |_, have| *have == uid);
-        let freed = self.ledger.remove(uid).is_some();
+        let counted_on = self.ledger.remove(uid);
         self.ledger.clear_nomination(uid);
         if let Some(node) = pod.bound_to
             && self.find_node(node).is_none()
         {
             self.free_slot_if_empty(self.slot(node), node);
         }
+        let freed = counted_on.is_some();
+        let reserved = counted_on
+            .filter(|_| pod.bound_to.is_none())
+            .and_then(|idx| self.node(idx));
+        let pod = match reserved {
+            Some(node) => Arc::new(PodInfo {
+                bound_to: Some(node.name),
+                ..PodInfo::clone(&pod)
+            }),
+            None => pod,
+        };
         Some(PodChange::Removed { pod, freed })
     }
 
