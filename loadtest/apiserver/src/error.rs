@@ -10,7 +10,7 @@ use serde_json::{Map, Value, json};
 pub struct ApiError {
     /// HTTP status code.
     pub code: u16,
-    /// `Status.reason`, for example `NotFound`.
+    /// `Status.reason`, for example `NotFound`; empty where upstream gives none.
     pub reason: &'static str,
     /// `Status.message`.
     pub message: String,
@@ -188,8 +188,11 @@ impl ApiError {
         }
         let mut status = json!({
             "kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Failure",
-            "message": self.message, "reason": self.reason, "code": self.code,
+            "message": self.message, "code": self.code,
         });
+        if !self.reason.is_empty() {
+            status["reason"] = self.reason.into();
+        }
         if let (false, Some(object)) = (details.is_empty(), status.as_object_mut()) {
             object.insert("details".into(), Value::Object(details));
         }

@@ -189,7 +189,7 @@ impl Hollow {
         };
         // Gone or replaced meanwhile: nothing to do.
         if let Err(error) = outcome.map_err(|error| (error.code, error))
-            && !matches!(error.0, 404 | 409)
+            && !matches!(error.0, 404 | 409 | 422)
         {
             tracing::warn!(error = %error.1, "a hollow node could not write a pod");
         }

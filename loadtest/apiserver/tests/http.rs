@@ -238,3 +238,20 @@ async fn bookmarks_come_while_nothing_else_does() {
     assert_eq!(bookmark.metadata.resource_version, server.store().version().to_string());
     server.stop().await;
 }
+
+#[tokio::test]
+async fn versions_before_the_history_are_expired() {
+    let (server, client) = start(ServerConfig::default()).await;
+    let path = "/api/v1/pods?watch=true&resourceVersion=1";
+    let request = http::Request::get(path).body(Vec::new()).unwrap();
+    let mut stream = client.request_events::<Value>(request).await.unwrap().boxed();
+    let event = stream.try_next().await.unwrap();
+    assert!(
+        matches!(&event, Some(kube::core::WatchEvent::Error(status)) if status.code == 410),
+        "{event:?}"
+    );
+    assert!(stream.try_next().await.unwrap().is_none());
+    let exact = "/api/v1/pods?resourceVersion=1&resourceVersionMatch=Exact";
+    assert_eq!(code(&client, "GET", exact, &Value::Null).await, 410);
+    server.stop().await;
+}

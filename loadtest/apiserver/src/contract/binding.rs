@@ -12,7 +12,8 @@ tests![
     bind_checks_uid_and_existence,
     bind_through_the_collection,
     gated_and_leaving_pods_cannot_be_bound,
-    bind_without_a_node_is_invalid,
+    bind_without_a_node_is_refused,
+    bound_pod_carries_the_nodes_topology,
     eviction_without_a_budget_deletes,
     eviction_against_a_budget_is_refused,
 ];
@@ -122,13 +123,48 @@ async fn gated_and_leaving_pods_cannot_be_bound(context: Context) -> ContractRes
     Ok(())
 }
 
-async fn bind_without_a_node_is_invalid(context: Context) -> ContractResult {
+async fn bind_without_a_node_is_refused(context: Context) -> ContractResult {
     context.create_pod("a").await?;
     let path = format!("{}/binding", context.pod("a"));
-    context.refused(422, "POST", &path, Some(&binding("a", ""))).await?;
-    let mut body = binding("a", "n");
-    body["target"]["kind"] = "Pod".into();
-    context.refused(422, "POST", &path, Some(&body)).await?;
+    let mut to_a_pod = binding("a", "n");
+    to_a_pod["target"]["kind"] = "Pod".into();
+    for body in [binding("a", ""), to_a_pod] {
+        // Upstream means 422 and answers 500.
+        let refusal = context.call("POST", &path, "application/json", Some(&body)).await;
+        let refused = refusal.as_ref().is_err_and(|refusal| matches!(refusal.code, 422 | 500));
+        ensure!(refused, "the answer is {refusal:?}");
+    }
+    let pod = context.get(&context.pod("a")).await?;
+    ensure!(meta::get(&pod, &["spec", "nodeName"]).is_none(), "the pod is bound");
+    Ok(())
+}
+
+async fn bound_pod_carries_the_nodes_topology(context: Context) -> ContractResult {
+    let name = format!("{}-zoned", context.namespace);
+    let node = json!({"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {
+        "topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1", "other": "x"}}});
+    context.post("/api/v1/nodes", &node).await?;
+    context.create_pod("a").await?;
+    let mut bare = pod("b");
+    bare["metadata"] = json!({"name": "b"});
+    context.post(&context.pods(), &bare).await?;
+    let mut shown = Vec::new();
+    for name_of_pod in ["a", "b"] {
+        context.bind(name_of_pod, &name).await?;
+        shown.push(context.get(&context.pod(name_of_pod)).await?["metadata"]["labels"].clone());
+    }
+    context.delete(&format!("/api/v1/nodes/{name}"), &json!({})).await?;
+    let topology = json!({"topology.kubernetes.io/zone": "z1", "topology.kubernetes.io/region": "r1"});
+    let mut with_app = topology.clone();
+    with_app["app"] = "contract".into();
+    ensure!(shown == [with_app, topology], "the labels are {shown:?}");
+    let selector = "labelSelector=topology.kubernetes.io%2Fzone%3Dz1";
+    let list = context.get(&format!("{}?{selector}", context.pods())).await?;
+    ensure!(
+        super::names(&list) == ["a", "b"],
+        "the list shows {:?}",
+        super::names(&list)
+    );
     Ok(())
 }
 

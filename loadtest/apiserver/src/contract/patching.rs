@@ -137,10 +137,11 @@ async fn patch_with_old_version_conflicts(context: Context) -> ContractResult {
     context
         .refused_as(409, "PATCH", &path, "application/merge-patch+json", Some(&stale))
         .await?;
+    // A UID in a patch is no precondition but a change of an immutable field.
     let other = json!({"metadata": {"uid": "00000000-0000-4000-8000-000000000000", "labels": {"step": "3"}}});
     context
         .refused_as(
-            409,
+            422,
             "PATCH",
             &path,
             "application/strategic-merge-patch+json",

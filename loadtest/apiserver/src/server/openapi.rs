@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use crate::store::kinds::group_version;
 use crate::store::{Kind, Store};
 
-/// Media type in which `kubectl` asks for the version 2 document.
-pub(super) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// Media type of the version 2 document for `kubectl` (which asks with an at sign that media types may not hold).
+pub(super) const V2_PROTOBUF: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 /// `Document{swagger: "2.0", info: {title: "Kubernetes", version: "v1.36.0"}}`, without definitions: `kubectl` then skips
 /// validation of its own.
 pub(super) const V2_DOCUMENT: &[u8] = b"\x0a\x032.0\x12\x15\x0a\x0aKubernetes\x12\x07v1.36.0";

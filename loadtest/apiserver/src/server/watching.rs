@@ -36,8 +36,14 @@ pub(super) fn watch(call: &Call<'_>, resource: &Arc<Resource>, view: View) -> Re
     let version = parse_version(&query.resource_version)?;
     let start = match (query.send_initial_events, version) {
         (Some(true), _) if query.resource_version_match != "NotOlderThan" => {
-            let message = "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
-            return Err(ApiError::bad_request(message));
+            let why = "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan";
+            return Err(ApiError::invalid(
+                "meta.k8s.io",
+                "ListOptions",
+                "",
+                "resourceVersionMatch",
+                why,
+            ));
         }
         (Some(true), _) if query.allow_bookmarks => WatchStart::ExistingThenBookmark,
         (Some(true), _) => WatchStart::Existing,

@@ -1,8 +1,11 @@
 //! Binding a pod to a node: the one write that happens ten thousand times a second.
 //!
-//! The stored bytes are spliced: `spec.nodeName` and the status (a few hundred bytes) are rewritten, the rest is copied.
+//! The stored bytes are spliced: `spec.nodeName`, the topology labels and the status (a few hundred bytes) are rewritten,
+//! the rest is copied.
 //!
-//! Source: `pkg/registry/core/pod/storage/storage.go` (`assignPod`, `setPodNodeAndMetadata`).
+//! Source: `pkg/registry/core/pod/storage/storage.go` (`assignPod`, `setPodNodeAndMetadata`) and the admission plugin
+//! PodTopologyLabels (the node's zone and region become labels of the pod). Refusals have the codes and texts that
+//! kube-apiserver 1.36.3 gives.
 //!
 //! Does not: check that the node exists; a real API server does not either.
 
@@ -20,6 +23,8 @@ use crate::meta;
 
 /// Attempts before 409; each failure means that another write of this pod succeeded.
 const MAX_ATTEMPTS: usize = 100;
+/// Labels of nodes that their pods carry too.
+const TOPOLOGY_LABELS: [&str; 2] = ["topology.kubernetes.io/region", "topology.kubernetes.io/zone"];
 
 /// A request to bind a pod.
 #[derive(Debug, Clone, Default, Deserialize)]
@@ -63,35 +68,41 @@ pub struct BindTarget {
 #[derive(Deserialize)]
 struct Tail<'a> {
     #[serde(borrow)]
+    metadata: TailMetadata<'a>,
+    #[serde(borrow)]
     spec: &'a RawValue,
     #[serde(borrow, default)]
     status: Option<&'a RawValue>,
+}
+
+#[derive(Deserialize)]
+struct TailMetadata<'a> {
+    #[serde(borrow, default)]
+    labels: Option<&'a RawValue>,
 }
 
 impl Store {
     /// Binds a pod.
     ///
     /// # Errors
-    /// 404 when the pod is gone; 409 when it is bound, being deleted, gated, or a precondition fails; 422 for a bad target.
+    /// 404 when the pod is gone; 409 when it is bound, being deleted, gated, or a precondition fails; 500 for a bad target.
     pub fn bind(&self, namespace: &str, name: &str, request: &BindRequest) -> Result<Arc<Object>, ApiError> {
         let node = request.target.name.as_str();
+        // Upstream returns these two as plain errors, which answer 500 without a reason.
         if !matches!(request.target.kind.as_str(), "" | "Node") {
-            return Err(ApiError::invalid(
-                "",
-                "Binding",
-                name,
-                "target.kind",
-                "must be empty or \"Node\"",
-            ));
+            let kind = &request.target.kind;
+            let message = format!("target.kind: Unsupported value: {kind:?}: supported values: \"Node\", \"<empty>\"");
+            return Err(ApiError::new(500, "", message));
         }
         if node.is_empty() {
-            return Err(ApiError::invalid("", "Binding", name, "target.name", "Required value"));
+            return Err(ApiError::new(500, "", "target.name: Required value"));
         }
+        let labels = self.topology_labels(node);
         let pods = self.pods()?;
         let key = key_of(namespace, name);
         for _ in 0..MAX_ATTEMPTS {
             let pod = pods.get(&key).ok_or_else(|| ApiError::not_found("", "pods", name))?;
-            if let Some(bound) = try_bind(&pods, &pod, request)? {
+            if let Some(bound) = try_bind(&pods, &pod, request, &labels)? {
                 return Ok(bound);
             }
         }
@@ -107,24 +118,42 @@ impl Store {
             kind: "Node".to_owned(),
             name: node.to_owned(),
         };
-        self.bind(
-            namespace,
-            name,
-            &BindRequest {
-                target,
-                ..BindRequest::default()
-            },
-        )
+        let request = BindRequest {
+            target,
+            ..BindRequest::default()
+        };
+        self.bind(namespace, name, &request)
+    }
+
+    /// Zone and region of a node, which its pods carry too.
+    pub(super) fn topology_labels(&self, node: &str) -> Vec<(&'static str, String)> {
+        let node = self
+            .resource("", "nodes")
+            .ok()
+            .and_then(|nodes| nodes.get(&key_of("", node)));
+        let Some(node) = node else { return Vec::new() };
+        let known = TOPOLOGY_LABELS.into_iter();
+        known
+            .filter_map(|key| Some((key, node.index.label(key)?.to_owned())))
+            .collect()
     }
 }
 
-fn try_bind(pods: &Arc<Resource>, pod: &Arc<Object>, request: &BindRequest) -> Result<Option<Arc<Object>>, ApiError> {
+fn try_bind(
+    pods: &Arc<Resource>,
+    pod: &Arc<Object>,
+    request: &BindRequest,
+    topology: &[(&'static str, String)],
+) -> Result<Option<Arc<Object>>, ApiError> {
     check_bindable(pod, request)?;
-    if request.metadata.annotations.is_none() && request.metadata.labels.is_none() {
+    let metadata = &request.metadata;
+    let relabelled = topology.iter().any(|(key, _)| pod.index.label(key).is_some());
+    if metadata.annotations.is_none() && metadata.labels.is_none() && !relabelled {
         let broken = || ApiError::new(500, "InternalError", "the stored pod cannot be parsed");
-        return Ok(pods.replace(pod, &splice(pod, &request.target.name).ok_or_else(broken)?));
+        let draft = splice(pod, &request.target.name, topology).ok_or_else(broken)?;
+        return Ok(pods.replace(pod, &draft));
     }
-    Ok(pods.replace(pod, &rewrite(pod, request)))
+    Ok(pods.replace(pod, &rewrite(pod, request, topology)))
 }
 
 fn check_bindable(pod: &Object, request: &BindRequest) -> Result<(), ApiError> {
@@ -133,15 +162,15 @@ fn check_bindable(pod: &Object, request: &BindRequest) -> Result<(), ApiError> {
     let metadata = &request.metadata;
     if !metadata.uid.is_empty() && metadata.uid != pod.uid() {
         let (wanted, found) = (&metadata.uid, pod.uid());
-        return Err(conflict(&format!(
-            "Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}"
-        )));
+        let failed = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
+        return Err(storage_conflict(pod, &failed));
     }
     if !metadata.resource_version.is_empty() && metadata.resource_version != pod.rv.to_string() {
         let (wanted, found) = (&metadata.resource_version, pod.rv);
-        return Err(conflict(&format!(
+        let failed = format!(
             "Precondition failed: ResourceVersion in precondition: {wanted}, ResourceVersion in object meta: {found}"
-        )));
+        );
+        return Err(storage_conflict(pod, &failed));
     }
     if pod.index.deleting {
         return Err(conflict(&format!(
@@ -160,50 +189,98 @@ fn check_bindable(pod: &Object, request: &BindRequest) -> Result<(), ApiError> {
     Ok(())
 }
 
-/// Splices the node name and the new status into the stored bytes.
-fn splice(pod: &Object, node: &str) -> Option<Draft> {
+/// A failed precondition, in the words of upstream's storage layer.
+fn storage_conflict(pod: &Object, failed: &str) -> ApiError {
+    let key = format!("/registry/pods/{}", pod.key());
+    let why =
+        format!("StorageError: invalid object, Code: 4, Key: {key}, ResourceVersion: 0, AdditionalErrorMsg: {failed}");
+    ApiError::conflict("", "pods", pod.name(), &why)
+}
+
+/// Bytes of the stored tail to replace, and with what.
+struct Edit {
+    at: usize,
+    length: usize,
+    text: String,
+}
+
+/// Splices the node name, the topology labels and the new status into the stored bytes.
+fn splice(pod: &Object, node: &str, topology: &[(&'static str, String)]) -> Option<Draft> {
     let json = pod.json();
     let parts: Tail<'_> = serde_json::from_slice(&json).ok()?;
     let tail = pod.tail();
-    // Positions of the two values inside the tail, from their addresses inside the object.
-    let offset = |part: &str| Some((part.as_ptr().addr() - json.as_ptr().addr()).checked_sub(json.len() - tail.len()));
-    let spec = parts.spec.get();
-    let spec_at = offset(spec)??;
-    let status_text = new_status(parts.status.map(RawValue::get))?;
-    let node_text = serde_json::to_string(node).ok()?;
-    let mut out = Vec::with_capacity(tail.len() + node_text.len() + status_text.len() + 16);
-    let comma = if spec.len() > 2 { "," } else { "" };
-    let put_spec = |out: &mut Vec<u8>| {
-        for part in ["{\"nodeName\":", &node_text, comma, spec.get(1..)?] {
-            out.extend_from_slice(part.as_bytes());
-        }
-        Some(())
-    };
-    match parts.status.map(RawValue::get) {
-        // Members are stored in key order, so the status stands after the spec.
-        Some(status) => {
-            let status_at = offset(status)??;
-            out.extend_from_slice(tail.get(..spec_at)?);
-            put_spec(&mut out)?;
-            out.extend_from_slice(tail.get(spec_at + spec.len()..status_at)?);
-            out.extend_from_slice(status_text.as_bytes());
-            out.extend_from_slice(tail.get(status_at + status.len()..)?);
-        }
-        None => {
-            out.extend_from_slice(tail.get(..spec_at)?);
-            put_spec(&mut out)?;
-            out.extend_from_slice(b",\"status\":");
-            out.extend_from_slice(status_text.as_bytes());
-            out.extend_from_slice(tail.get(spec_at + spec.len()..)?);
-        }
+    // Position of a value inside the tail, from its address inside the object.
+    let offset = |part: &str| (part.as_ptr().addr() - json.as_ptr().addr()).checked_sub(json.len() - tail.len());
+    let mut edits: Vec<Edit> = Vec::with_capacity(3);
+    if !topology.is_empty() {
+        let members: Vec<String> = topology
+            .iter()
+            .map(|(key, value)| format!("\"{key}\":{}", json!(value)))
+            .collect();
+        let members = members.join(",");
+        edits.push(match parts.metadata.labels.map(RawValue::get) {
+            Some(labels) if labels.len() > 2 => Edit {
+                at: offset(labels)? + labels.len() - 1,
+                length: 0,
+                text: format!(",{members}"),
+            },
+            Some(labels) => Edit {
+                at: offset(labels)?,
+                length: labels.len(),
+                text: format!("{{{members}}}"),
+            },
+            // The tail starts with the quote that closes the resource version.
+            None => Edit {
+                at: 1,
+                length: 0,
+                text: format!(",\"labels\":{{{members}}}"),
+            },
+        });
     }
-    Some(Draft::from_parts(
-        out,
-        Index {
-            node_name: node.into(),
-            ..pod.index.clone()
+    let spec = parts.spec.get();
+    let comma = if spec.len() > 2 { "," } else { "" };
+    edits.push(Edit {
+        at: offset(spec)? + 1,
+        length: 0,
+        text: format!("\"nodeName\":{}{comma}", json!(node)),
+    });
+    let status = new_status(parts.status.map(RawValue::get))?;
+    edits.push(match parts.status.map(RawValue::get) {
+        Some(old) => Edit {
+            at: offset(old)?,
+            length: old.len(),
+            text: status,
         },
-    ))
+        None => Edit {
+            at: offset(spec)? + spec.len(),
+            length: 0,
+            text: format!(",\"status\":{status}"),
+        },
+    });
+    edits.sort_by_key(|edit| edit.at);
+    let mut out = Vec::with_capacity(tail.len() + edits.iter().map(|edit| edit.text.len()).sum::<usize>());
+    let mut copied = 0;
+    for edit in &edits {
+        out.extend_from_slice(tail.get(copied..edit.at)?);
+        out.extend_from_slice(edit.text.as_bytes());
+        copied = edit.at + edit.length;
+    }
+    out.extend_from_slice(tail.get(copied..)?);
+    let mut index = Index {
+        node_name: node.into(),
+        ..pod.index.clone()
+    };
+    if !topology.is_empty() {
+        let mut labels = pod.index.labels.to_vec();
+        labels.extend(
+            topology
+                .iter()
+                .map(|(key, value)| (Box::from(*key), Box::from(value.as_str()))),
+        );
+        labels.sort();
+        index.labels = labels.into();
+    }
+    Some(Draft::from_parts(out, index))
 }
 
 /// The status after a bind: PodScheduled is true, a nomination is gone.
@@ -225,13 +302,18 @@ fn mark_scheduled(status: &mut Map<String, Value>) {
     let now = meta::now_seconds();
     let condition = json!({"type": "PodScheduled", "status": "True", "lastProbeTime": null, "lastTransitionTime": now});
     if let Value::Array(conditions) = conditions {
-        conditions.retain(|condition| meta::text(condition, &["type"]) != Some("PodScheduled"));
-        conditions.push(condition);
+        match conditions
+            .iter_mut()
+            .find(|old| meta::text(old, &["type"]) == Some("PodScheduled"))
+        {
+            Some(old) => *old = condition,
+            None => conditions.push(condition),
+        }
     }
 }
 
 /// The slow path, for bindings with labels or annotations.
-fn rewrite(pod: &Object, request: &BindRequest) -> Draft {
+fn rewrite(pod: &Object, request: &BindRequest, topology: &[(&'static str, String)]) -> Draft {
     let mut value = pod.value();
     if let Value::Object(top) = &mut value {
         let metadata = meta::section(top, "metadata");
@@ -242,6 +324,12 @@ fn rewrite(pod: &Object, request: &BindRequest) -> Draft {
             if let Some(more) = more {
                 meta::section(metadata, key).extend(more.clone());
             }
+        }
+        if !topology.is_empty() {
+            let topology = topology
+                .iter()
+                .map(|(key, value)| ((*key).to_owned(), Value::from(value.as_str())));
+            meta::section(metadata, "labels").extend(topology);
         }
         meta::section(top, "spec").insert("nodeName".into(), request.target.name.as_str().into());
         mark_scheduled(meta::section(top, "status"));

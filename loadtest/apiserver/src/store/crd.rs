@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 
 use super::kinds::Kind;
 use super::resource::Resource;
-use super::{Store, Table};
+use super::{Draft, Store, Table};
 use crate::error::ApiError;
 use crate::meta;
 
@@ -109,17 +109,25 @@ impl Store {
         if table.len() >= MAX_RESOURCES && !table.contains_key(&key) {
             return Err(ApiError::new(507, "InternalError", "too many custom resources"));
         }
+        let old = table.get(&key).cloned();
+        if old.as_ref().is_some_and(|old| same_shape(&old.kind, &kind)) {
+            return Ok(());
+        }
         let fresh = Arc::new(Resource::new(kind, Arc::clone(&self.inner.version), self.inner.limits));
+        // Another shape (a new version, say) is a new resource that adopts the objects.
+        for object in old.iter().flat_map(|old| old.snapshot().0) {
+            let mut value = object.value();
+            value["apiVersion"] = fresh.kind.api_version().into();
+            fresh.insert(object.namespace(), object.name(), &Draft::new(&value));
+        }
         self.inner.resources.rcu(|table| {
             let mut table: Table = (**table).clone();
-            match table.get(&key) {
-                Some(old) if same_shape(&old.kind, &fresh.kind) => {}
-                _ => {
-                    table.insert(key.clone(), Arc::clone(&fresh));
-                }
-            }
+            table.insert(key.clone(), Arc::clone(&fresh));
             table
         });
+        if let Some(old) = old {
+            old.drop_watches();
+        }
         Ok(())
     }
 

@@ -87,32 +87,43 @@ impl Store {
     /// 404 when it does not exist, 409 when a precondition fails.
     pub fn delete(&self, target: &WriteTarget, options: &DeleteOptions) -> Result<Deleted, ApiError> {
         let kind = &target.resource.kind;
+        let is_pod = kind.kind == "Pod" && !kind.custom;
+        let mut marked: Option<Arc<Object>> = None;
         for _ in 0..MAX_ATTEMPTS {
-            let current = target.current()?;
+            let current = match (target.current(), marked) {
+                (Ok(current), _) => current,
+                // A kubelet was faster with the second step.
+                (Err(_), Some(marked)) => return Ok(Deleted::Gone(marked)),
+                (Err(error), None) => return Err(error),
+            };
             check_preconditions(target, &current, options)?;
             if target.dry_run || options.dry_run.is_some() {
                 return Ok(Deleted::Gone(current));
             }
             let old = current.value();
-            let grace = if kind.kind == "Pod" && !kind.custom {
-                pod_grace(&old, options)
+            let grace = if is_pod { pod_grace(&old, options) } else { 0 };
+            let free = grace == 0 && !admission::has_finalizers(&old);
+            // A pod always shows its deletion time before it goes, as upstream's graceful deletion has it.
+            let new = if free && !is_pod {
+                old.clone()
             } else {
-                0
+                mark_deleted(&old, grace)
             };
-            if grace == 0 && !admission::has_finalizers(&old) {
-                if let Some(gone) = target.resource.remove(&current, &Draft::same_as(&current)) {
-                    self.after_delete(target, &gone)?;
-                    return Ok(Deleted::Gone(gone));
+            if new != old {
+                marked = target.resource.replace(&current, &Draft::new(&new));
+                match &marked {
+                    Some(waiting) if !free => return Ok(Deleted::Waiting(Arc::clone(waiting))),
+                    _ => continue,
                 }
-                continue;
             }
-            let new = mark_deleted(&old, grace);
-            if new == old {
+            if !free {
                 return Ok(Deleted::Waiting(current));
             }
-            if let Some(waiting) = target.resource.replace(&current, &Draft::new(&new)) {
-                return Ok(Deleted::Waiting(waiting));
+            if let Some(gone) = target.resource.remove(&current, &Draft::same_as(&current)) {
+                self.after_delete(target, &gone)?;
+                return Ok(Deleted::Gone(gone));
             }
+            marked = None;
         }
         Err(ApiError::stale(&kind.group, &kind.plural, &target.name))
     }

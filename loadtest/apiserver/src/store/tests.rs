@@ -15,6 +15,8 @@ fn pod(name: &str) -> Value {
 #[test]
 fn spliced_bind_equals_a_rewritten_one() {
     let store = store();
+    let node = json!({"metadata": {"name": "n\"1", "labels": {"topology.kubernetes.io/zone": "z\"\\"}}, "status": {}});
+    store.insert_raw("", "nodes", node).unwrap();
     // With an annotation the bind takes the slow path; both must give the same pod.
     let mut bound = Vec::new();
     for (name, annotations) in [("fast", None), ("slow", Some(serde_json::Map::new()))] {
@@ -36,6 +38,7 @@ fn spliced_bind_equals_a_rewritten_one() {
     }
     assert_eq!(bound[0], bound[1]);
     assert_eq!(bound[0]["spec"]["nodeName"], "n\"1");
+    assert_eq!(bound[0]["metadata"]["labels"]["topology.kubernetes.io/zone"], "z\"\\");
     store.create_as("", "pods", "default", pod("a")).unwrap();
     let bound = store.bind_to("default", "a", "n1").unwrap();
     let value = bound.value();
@@ -207,6 +210,18 @@ fn custom_resources_come_and_go_with_their_definition() {
         )
         .unwrap();
     assert_eq!(link.value()["apiVersion"], "net.example.com/v1alpha1");
+    let definitions = store
+        .resource("apiextensions.k8s.io", "customresourcedefinitions")
+        .unwrap();
+    let target = WriteTarget::object(&definitions, "", "links.net.example.com");
+    let versions = json!({"spec": {"versions": [{"name": "v1alpha1", "served": true, "storage": false},
+        {"name": "v1", "served": true, "storage": true}]}});
+    store.patch(&target, PatchKind::Merge, &versions).unwrap();
+    let link = store.get("net.example.com", "links", "", "a").unwrap().value();
+    assert_eq!(
+        (&link["apiVersion"], &link["spec"]["x"]),
+        (&json!("net.example.com/v1"), &json!(1))
+    );
     store
         .delete_now(
             "apiextensions.k8s.io",

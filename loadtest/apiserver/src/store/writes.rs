@@ -159,7 +159,10 @@ impl Store {
                 "the name of the object does not match the name on the URL",
             ));
         }
-        self.write(target, |_| Ok(body.clone()))
+        self.write(target, |current| {
+            check_uid(target, current, &body)?;
+            Ok(body.clone())
+        })
     }
 
     /// Changes an object by a patch document; with [`PatchKind::Apply`] it is created when it does not exist.
@@ -347,13 +350,28 @@ fn check_preconditions(target: &WriteTarget, current: &Object, new: &Value) -> R
     }
     let uid = meta::text(new, &["metadata", "uid"]).unwrap_or_default();
     if !uid.is_empty() && uid != current.uid() {
-        let why = format!(
-            "Precondition failed: UID in precondition: {uid}, UID in object meta: {}",
-            current.uid()
-        );
-        return Err(ApiError::conflict(&kind.group, &kind.plural, &target.name, &why));
+        let why = format!("Invalid value: {uid:?}: field is immutable");
+        return Err(ApiError::invalid(
+            &kind.group,
+            &kind.kind,
+            &target.name,
+            "metadata.uid",
+            &why,
+        ));
     }
     Ok(())
+}
+
+/// The UID in a whole object is a precondition (409); in a patch it is a change that is not allowed (422, above).
+fn check_uid(target: &WriteTarget, current: &Value, new: &Value) -> Result<(), ApiError> {
+    let uid = |object: &Value| meta::text(object, &["metadata", "uid"]).unwrap_or_default().to_owned();
+    let (wanted, found) = (uid(new), uid(current));
+    if wanted.is_empty() || wanted == found {
+        return Ok(());
+    }
+    let kind = &target.resource.kind;
+    let why = format!("Precondition failed: UID in precondition: {wanted}, UID in object meta: {found}");
+    Err(ApiError::conflict(&kind.group, &kind.plural, &target.name, &why))
 }
 
 /// The answer of a dry run.

@@ -2,7 +2,7 @@
 //!
 //! Source: `pkg/apis/core/v1/defaults.go`, `pkg/registry/core/pod/strategy.go`, `plugin/pkg/admission/priority`.
 //!
-//! Does not: run service account, quota or security admission, nor add the default not-ready tolerations.
+//! Does not: run service account, quota or security admission.
 
 use serde_json::{Map, Value, json};
 
@@ -29,6 +29,11 @@ pub(super) fn prepare_create(store: &Store, body: &mut Map<String, Value>) -> Re
     default_spec(spec);
     resolve_priority(store, spec)?;
     merge_label_keys(spec, &labels);
+    add_default_tolerations(spec);
+    let topology = spec
+        .get("nodeName")
+        .and_then(Value::as_str)
+        .map(|node| store.topology_labels(node));
     let gated = spec
         .get("schedulingGates")
         .and_then(Value::as_array)
@@ -45,7 +50,35 @@ pub(super) fn prepare_create(store: &Store, body: &mut Map<String, Value>) -> Re
         }
     }
     body.insert("status".into(), status);
+    if let Some(topology) = topology.filter(|topology| !topology.is_empty()) {
+        let topology = topology
+            .into_iter()
+            .map(|(key, value)| (key.to_owned(), Value::from(value)));
+        meta::section(meta::section(body, "metadata"), "labels").extend(topology);
+    }
     Ok(())
+}
+
+/// Pods tolerate a lost node for five minutes, unless they say something about it themselves.
+///
+/// Source: `plugin/pkg/admission/defaulttolerationseconds`.
+fn add_default_tolerations(spec: &mut Map<String, Value>) {
+    let tolerations = spec.entry("tolerations").or_insert_with(|| Value::Array(Vec::new()));
+    let Value::Array(tolerations) = tolerations else { return };
+    let missing: Vec<&str> = ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable"]
+        .into_iter()
+        .filter(|key| {
+            !tolerations.iter().any(|toleration| {
+                let field = |name: &str| meta::text(toleration, &[name]).unwrap_or_default();
+                (field("key") == *key || field("key").is_empty()) && matches!(field("effect"), "" | "NoExecute")
+            })
+        })
+        .collect();
+    tolerations.extend(
+        missing
+            .into_iter()
+            .map(|key| json!({"key": key, "operator": "Exists", "effect": "NoExecute", "tolerationSeconds": 300})),
+    );
 }
 
 /// A changed pod: only what upstream lets change may differ.
