@@ -29,20 +29,41 @@ struct World {
 
 impl World {
     fn new(nodes: usize) -> Self {
-        let loaded = Loader::new(&PluginCatalogue::in_tree()).defaults().expect("the defaults load");
-        let profiles = Profiles::build(&loaded.configuration, &supercargo::plugins::registry(), &Arc::new(Handle::default()));
+        let loaded = Loader::new(&PluginCatalogue::in_tree())
+            .defaults()
+            .expect("the defaults load");
+        let profiles = Profiles::build(
+            &loaded.configuration,
+            &supercargo::plugins::registry(),
+            &Arc::new(Handle::default()),
+        );
         let profile = Arc::clone(&profiles.expect("the default profile builds").all()[0]);
-        let cluster = Cluster::new([Symbol::new("default-scheduler")], LabelVisibility::Keys(Default::default()));
+        let cluster = Cluster::new(
+            [Symbol::new("default-scheduler")],
+            LabelVisibility::Keys(Default::default()),
+        );
         for number in 0..nodes {
             let name = format!("bench-{number}");
-            let spec = node(&name).cpu(4000).memory_gi(32).pods(110).zone(&format!("z{}", number % 3)).build();
+            let spec = node(&name)
+                .cpu(4000)
+                .memory_gi(32)
+                .pods(110)
+                .zone(&format!("z{}", number % 3))
+                .build();
             cluster.apply_node(NodeSpec::clone(&spec));
         }
         cluster.publish(&mut Publisher::default());
         let template = pod("bench").cpu(100).memory_mi(500).build_in(&cluster.classes);
         let view = View::new(&cluster);
-        let mut world =
-            Self { cluster, profile, view, engine: Engine::default(), template, placed: VecDeque::new(), next: 1 };
+        let mut world = Self {
+            cluster,
+            profile,
+            view,
+            engine: Engine::default(),
+            template,
+            placed: VecDeque::new(),
+            next: 1,
+        };
         for _ in 0..nodes * 20 {
             world.place();
         }
@@ -52,15 +73,32 @@ impl World {
     fn place(&mut self) {
         let uid = PodUid(self.next);
         self.next += 1;
-        let charge = Arc::new(Charge { uid, ..Charge::clone(&self.template.charge) });
-        let pod = Arc::new(PodInfo { uid, charge, ..PodInfo::clone(&self.template) });
+        let charge = Arc::new(Charge {
+            uid,
+            ..Charge::clone(&self.template.charge)
+        });
+        let pod = Arc::new(PodInfo {
+            uid,
+            charge,
+            ..PodInfo::clone(&self.template)
+        });
         self.view.replay(&self.cluster);
         let random = self.next as u64;
         let decision = decide(&self.view, &mut self.engine, &self.cluster, &self.profile, &pod, random);
-        let Decision::Node(node, _) = decision else { panic!("half a cluster has room") };
-        let incarnation = self.view.nodes().get(node).expect("the chosen node is there").incarnation;
+        let Decision::Node(node, _) = decision else {
+            panic!("half a cluster has room")
+        };
+        let incarnation = self
+            .view
+            .nodes()
+            .get(node)
+            .expect("the chosen node is there")
+            .incarnation;
         let checks = self.profile.reserve_checks(&pod);
-        self.cluster.ledger.reserve(&pod.charge, &checks, node, incarnation).expect("nobody else reserves");
+        self.cluster
+            .ledger
+            .reserve(&pod.charge, &checks, node, incarnation)
+            .expect("nobody else reserves");
         self.placed.push_back(uid);
     }
 

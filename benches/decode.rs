@@ -39,7 +39,8 @@ fn pending() -> PodBuilder {
     let mut spec = base.json()["spec"].clone();
     spec["containers"][0]["env"] = env.into();
     spec["volumes"] = volumes;
-    base.field(&["spec"], spec).field(&["metadata", "ownerReferences"], owner)
+    base.field(&["spec"], spec)
+        .field(&["metadata", "ownerReferences"], owner)
 }
 
 fn running() -> PodBuilder {

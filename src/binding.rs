@@ -26,6 +26,9 @@ mod task;
 mod waiting;
 mod write;
 
+#[cfg(test)]
+mod tests;
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 

@@ -160,6 +160,23 @@ impl StatusWriter {
         }
     }
 
+    /// Until nothing waits or is being written.
+    #[cfg(test)]
+    pub(super) async fn idle(&self) {
+        loop {
+            let finished = self.finished.notified();
+            tokio::pin!(finished);
+            {
+                let pending = self.pending.lock();
+                if pending.writing.is_empty() && pending.patches.is_empty() {
+                    return;
+                }
+                finished.as_mut().enable();
+            }
+            finished.await;
+        }
+    }
+
     /// Writes what is waiting, until `end`; nothing is taken any more.
     pub async fn drain(&self, end: tokio::time::Instant) {
         self.pending.lock().closed = true;

@@ -220,13 +220,7 @@ impl Case {
         }
     }
 
-    fn preempt(
-        &self,
-        profile: &Profile,
-        evaluation: &Evaluation,
-        pod: &PodInfo,
-        decision: &mut Decision,
-    ) {
+    fn preempt(&self, profile: &Profile, evaluation: &Evaluation, pod: &PodInfo, decision: &mut Decision) {
         let view = self.world.view();
         let (error, _) = full::post_filter(profile, &view, evaluation, pod);
         decision.message = Some(error.message());
