@@ -282,7 +282,7 @@ mod tests {
         let condition = condition.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
         body(
             &StatusPatch {
-                pod: pod.uid("u").build(),
+                pod: pod.clone().uid("u").build(),
                 condition,
                 nominated,
             },

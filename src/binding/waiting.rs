@@ -65,7 +65,7 @@ impl WaitingMap {
     /// A dropped wait leaves the pod listed until its next signal.
     pub async fn wait(&self, wait: Wait, stopping: &CancellationToken) -> WaitOutcome {
         let Wait { pod, waits, signalled } = wait;
-        let deadlines = futures::future::join_all(waits.into_iter().map(|(plugin, timeout)| async move {
+        let timers = futures::future::join_all(waits.into_iter().map(|(plugin, timeout)| async move {
             tokio::time::sleep(timeout).await;
             // Only a plugin that still holds the pod back rejects it.
             if self
@@ -79,18 +79,20 @@ impl WaitingMap {
                 self.end(pod, WaitOutcome::Rejected { plugin, message });
             }
         }));
+        let deadlines = async {
+            timers.await;
+            std::future::pending::<()>().await;
+        };
         tokio::select! {
             biased;
             outcome = signalled => outcome.unwrap_or(WaitOutcome::Removed),
-            _ = deadlines => self.taken(pod),
-            () = stopping.cancelled() => self.taken(pod),
+            // Whichever timer matters has signalled by then.
+            () = deadlines => WaitOutcome::Removed,
+            () = stopping.cancelled() => {
+                self.pods.lock().remove(&pod);
+                WaitOutcome::Removed
+            }
         }
-    }
-
-    /// All timers have run and nothing was signalled, or the process ends.
-    fn taken(&self, pod: PodUid) -> WaitOutcome {
-        self.pods.lock().remove(&pod);
-        WaitOutcome::Removed
     }
 
     fn end(&self, pod: PodUid, outcome: WaitOutcome) -> bool {

@@ -317,13 +317,17 @@ impl Kit {
         Some(["status", "reason", "message"].map(|field| found[field].as_str().unwrap_or_default().to_owned()))
     }
 
+    /// Every event as the server keeps it: in the form of core/v1, where the note is the message.
+    pub(super) fn stored_events(&self) -> Vec<Value> {
+        self.server.store().values("events.k8s.io", "events").unwrap()
+    }
+
     /// Reason and note of every event.
     pub(super) fn events(&self) -> Vec<(String, String)> {
-        let events = self.server.store().values("events.k8s.io", "events").unwrap();
         let text = |event: &Value, field: &str| event[field].as_str().unwrap_or_default().to_owned();
-        events
+        self.stored_events()
             .iter()
-            .map(|event| (text(event, "reason"), text(event, "note")))
+            .map(|event| (text(event, "reason"), text(event, "message")))
             .collect()
     }
 

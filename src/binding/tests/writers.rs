@@ -125,7 +125,7 @@ async fn a_failure_that_repeats_is_one_event_with_a_series() {
         event["series"]["count"], 2,
         "told at the first repeat, then once a minute"
     );
-    assert_eq!(event["reportingController"], "default-scheduler");
+    assert_eq!(event["reportingComponent"], "default-scheduler");
     assert_eq!(
         (&event["type"], &event["action"]),
         (&"Warning".into(), &"Scheduling".into())

@@ -269,6 +269,7 @@ fn pod(cluster: &Cluster, uid: PodUid, spec: PodSpec) -> PodInfo {
     PodInfo {
         uid,
         uid_text: format!("{uid:?}").into(),
+        resource_version: Box::default(),
         namespace,
         name: format!("p{}", uid.0).into(),
         labels: Labels::default(),
