@@ -1,24 +1,22 @@
 //! The scheduling cycle: from a popped pod to a reserved node.
 //!
-//! Workers share the queue and the ledger; each has a view of its own, brought up to date from the change log before
-//! every decision. A decision comes from the incremental engine where all plugins of the profile declare node-local
+//! Workers, which `scheduler` runs, share the queue and the ledger; each has a view and an engine of its own, brought up
+//! to date from the change log before every decision. A decision comes from the incremental engine where all plugins of the profile declare node-local
 //! reads, and from a full evaluation otherwise; both call the same plugins.
 //!
-//! Does not: perform I/O. What must be written is handed to `binding`.
+//! Does not: perform I/O, reserve or loop; a clock is read for metrics alone.
 //!
-//! Threads: one a worker (`worker`); a view and an engine belong to one worker. Cost a pod: of a class seen before, a
+//! Threads: a view and an engine belong to one worker. Cost a pod: of a class seen before, a
 //! few microseconds plus one evaluation a changed node; of a new class, one evaluation a node.
 //!
 //! Children in reading order: `view` (nodes as of now), `full` (evaluation from scratch), `engine` (incremental),
-//! `decide` (one decision), `worker` (the loop).
+//! `decide` (one decision).
 
 mod decide;
 mod engine;
 pub mod full;
 mod view;
-mod worker;
 
 pub use decide::{Decision, decide};
 pub use engine::{Engine, EngineStats};
 pub use view::{TouchSeq, View};
-pub use worker::{Worker, WorkerParts};

@@ -11,11 +11,12 @@ use std::time::Duration;
 use anyhow::Context as _;
 use supercargo::client::{ClientOptions, ClientSet, Source};
 use supercargo::scheduler::{Scheduler, SchedulerOptions, metrics_for};
+use supercargo::telemetry::Exposition;
 use supercargo_apiserver::check::{self, CheckOptions};
 use supercargo_apiserver::hollow::{self, HollowConfig};
 use supercargo_apiserver::workload::{Plan, Workload, WorkloadParams, generate};
 use supercargo_apiserver::{Server, ServerConfig, ServerHandle};
-use supercargo_config::{Loader, PluginCatalogue};
+use supercargo_config::{FeatureGates, Loader, PluginCatalogue};
 use tokio_util::sync::CancellationToken;
 
 use crate::options::DemoArgs;
@@ -97,7 +98,8 @@ async fn start_scheduler(server: &ServerHandle) -> anyhow::Result<Scheduler> {
     let loaded = Loader::new(&PluginCatalogue::in_tree()).defaults()?;
     let settings = loaded.settings.unwrap_or_default();
     let registry = supercargo::plugins::registry();
-    let metrics = metrics_for(&loaded.configuration, &registry)?;
+    let (gates, exposition) = (FeatureGates::default(), Exposition::default());
+    let metrics = metrics_for(&loaded.configuration, &registry, &gates, exposition)?;
     let clients = ClientSet::new(
         &ClientOptions {
             source: Source::Address(server.url()),

@@ -6,16 +6,17 @@
 //! full evaluation and the incremental engine alike: what a plugin [reads](Reads) says when its answers for a node stay
 //! valid.
 //!
-//! Does not: read a clock, the API server or other modules' locks. Outcomes are values ([`Status`]), what is to be
-//! written is returned as a request that `binding` performs.
+//! Does not: read the API server or other modules' locks, nor a clock but for metrics. Outcomes are values
+//! ([`Status`]), what is to be written is returned as a request that `binding` performs.
 //!
 //! Threads: every method may be called from several workers at once. A plugin owns its state and its locking.
 //!
 //! Children in reading order: `status`, `state`, `events`, `plugin` (the traits), `handle`, `registry`, `profile`,
-//! `runner`.
+//! `observe` (metrics), `runner`.
 
 mod events;
 mod handle;
+mod observe;
 mod plugin;
 mod profile;
 mod registry;
@@ -27,6 +28,9 @@ pub use events::{
     ActionType, ClusterEvent, EventHint, EventObject, EventResource, HintFn, QueueingHint, RegisteredEvent,
 };
 pub use handle::{Activate, Handle, WaitingPods};
+pub use observe::Observer;
+pub(crate) use observe::Reached;
+pub(crate) use observe::Stopwatch;
 pub use plugin::{
     ApiRequest, Bind, BindOutcome, Filter, LabelsRead, NodeStatuses, NominatedNode, NormalizeScore, Permit, Plugin,
     PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFilterOutcome,

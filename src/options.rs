@@ -9,11 +9,12 @@
 //! Does not: open connections, install the log subscriber or run anything.
 //!
 //! Children: `flags` (clap's view of `run`), `commands` (the subcommands), `values` (Go's spelling of values),
-//! `serving` and `logging` (groups of flags), `resolve` (flags and files to [`Options`]).
+//! `serving`, `metrics` and `logging` (groups of flags), `resolve` (flags and files to [`Options`]).
 
 mod commands;
 mod flags;
 mod logging;
+mod metrics;
 mod resolve;
 pub(crate) mod serving;
 mod values;
@@ -23,7 +24,7 @@ use std::time::Duration;
 
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use supercargo::telemetry::LogOptions;
+use supercargo::telemetry::{Exposition, LogOptions};
 use supercargo_config::{Configuration, FeatureGates, PluginLookup, Settings};
 
 #[cfg(feature = "demo")]
@@ -62,6 +63,8 @@ pub(crate) struct Options {
     pub(crate) authentication: Authentication,
     /// What it may read.
     pub(crate) authorization: Authorization,
+    /// What `/metrics` leaves out.
+    pub(crate) exposition: Exposition,
     /// Logs and traces.
     pub(crate) logging: LogOptions,
     /// To be logged once logging is set up.

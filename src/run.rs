@@ -65,7 +65,12 @@ fn install_tls_provider() -> anyhow::Result<()> {
 async fn schedule(options: &Options, guard: &Arc<TelemetryGuard>) -> anyhow::Result<ExitCode> {
     let mut ends = Ends::new()?;
     let registry = supercargo::plugins::registry();
-    let metrics = metrics_for(&options.configuration, &registry)?;
+    let metrics = metrics_for(
+        &options.configuration,
+        &registry,
+        &options.gates,
+        options.exposition.clone(),
+    )?;
     let clients = ClientSet::new(&client_options(options), Some(&metrics)).context("connecting to the API server")?;
     let election = Election::new(options, &clients, &metrics)?;
     let fence = election.fence();

@@ -5,17 +5,21 @@
 //!
 //! Does not: parse options, elect a leader or serve HTTP; the caller says when to begin scheduling and when to stop.
 //!
-//! Children: `watches` (which kinds, and the road to the applying thread), `ingest` (applying), `threads`.
+//! Children: `watches` (which kinds, and the road to the applying thread), `ingest` (applying, timed by `handling`), `worker` (from a popped
+//! pod to the binding pool), `threads`.
 
+mod handling;
 mod ingest;
 mod threads;
 mod watches;
+mod worker;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use rustc_hash::FxHashSet;
-use supercargo_config::{Configuration, Settings};
+use supercargo_config::gates::Stage;
+use supercargo_config::{Configuration, FeatureGates, Settings};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -25,14 +29,15 @@ use crate::client::ClientSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchStatus;
-use crate::cycle::{Worker, WorkerParts};
-use crate::framework::{Handle, ProfileError, Profiles, Registry};
+use crate::framework::{Handle, Observer, ProfileError, Profiles, Registry};
 use crate::ledger::CommitLock;
 use crate::queue::{QueueConfig, SchedulingQueue};
 use crate::sync::Mutex;
-use crate::telemetry::{Metrics, MetricsOptions};
+use crate::telemetry::{Exposition, FeatureState, Metrics, MetricsOptions};
+use handling::Handling;
 use ingest::{Ingest, Statuses};
 use threads::Threads;
+use worker::{Worker, WorkerParts};
 
 /// What a scheduler is made from.
 pub struct SchedulerOptions {
@@ -76,11 +81,17 @@ impl std::fmt::Debug for Scheduler {
     }
 }
 
-/// Metrics for the profiles and plugins of a configuration.
+/// Metrics for the profiles and plugins of a configuration and for feature gates; `exposition` says what of them is
+/// shown.
 ///
 /// # Errors
 /// The profiles cannot be built.
-pub fn metrics_for(configuration: &Configuration, registry: &Registry) -> Result<Arc<Metrics>, ProfileError> {
+pub fn metrics_for(
+    configuration: &Configuration,
+    registry: &Registry,
+    gates: &FeatureGates,
+    exposition: Exposition,
+) -> Result<Arc<Metrics>, ProfileError> {
     let profiles = Profiles::build(configuration, registry, &Arc::default())?;
     let names = profiles.all().iter().flat_map(|profile| profile.plugin_names());
     let plugins: std::collections::BTreeSet<&str> = names.map(|name| name.as_str()).collect();
@@ -91,8 +102,22 @@ pub fn metrics_for(configuration: &Configuration, registry: &Registry) -> Result
             .map(|profile| profile.name.as_str().to_owned())
             .collect(),
         plugins: plugins.into_iter().map(str::to_owned).collect(),
-        features: Vec::new(),
+        features: gates.all().map(feature_state).collect(),
+        exposition,
     })))
+}
+
+fn feature_state((name, stage, enabled): (&str, Stage, bool)) -> FeatureState {
+    let stage = match stage {
+        Stage::Alpha => "ALPHA",
+        Stage::Beta => "BETA",
+        Stage::Ga | Stage::Locked => "",
+    };
+    FeatureState {
+        name: name.to_owned(),
+        stage: stage.to_owned(),
+        enabled,
+    }
 }
 
 impl Scheduler {
@@ -103,7 +128,13 @@ impl Scheduler {
     pub fn new(options: SchedulerOptions, clients: ClientSet, metrics: Arc<Metrics>) -> Result<Self, ProfileError> {
         let clock = Clock::Real;
         let handle = Arc::new(Handle::default());
-        let profiles = Arc::new(Profiles::build(&options.configuration, &options.registry, &handle)?);
+        let observer = Observer {
+            metrics: Arc::clone(&metrics),
+            clock: clock.clone(),
+        };
+        let (configuration, registry) = (&options.configuration, &options.registry);
+        let profiles = Profiles::build_observed(configuration, registry, &handle, &observer)?;
+        let profiles = Arc::new(profiles);
         let names = profiles.all().iter().map(|profile| profile.name);
         let cluster = Arc::new(Cluster::new(names, profiles.label_visibility()));
         let queue_config = QueueConfig {
@@ -165,17 +196,15 @@ impl Scheduler {
             binding: Arc::clone(&self.parts.binding),
             metrics: Arc::clone(&self.parts.metrics),
             statuses: Arc::clone(&self.statuses),
+            handling: Handling::new(Arc::clone(&self.parts.metrics)),
             listed_pods: FxHashSet::default(),
             listed_nodes: FxHashSet::default(),
             listed_budgets: FxHashSet::default(),
         };
         let mut threads = self.threads.lock();
-        threads.ingest(ingest, messages, Arc::clone(&self.applied))?;
-        threads.publisher(
-            Arc::clone(&self.parts.cluster),
-            Arc::clone(&self.parts.metrics),
-            self.parts.clock.clone(),
-        )
+        let clock = self.parts.clock.clone();
+        threads.ingest(ingest, messages, Arc::clone(&self.applied), clock)?;
+        threads.publisher(self.parts.clone())
     }
 
     /// Whether everything that there was at first has been applied.

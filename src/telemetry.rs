@@ -11,26 +11,32 @@
 //! busy two-core AMD EPYC); tracing costs one load while it is off.
 //!
 //! Children in reading order: `labels` (the enumerations behind label values), `cells` (sharded counters and
-//! histograms), `names` (growing sets of label values), `metrics` (the recorders), `encode` (the text page), `process`
-//! (`process_*`), `logging` and `trace` (the `tracing` subscriber), `latency` (summaries for people).
+//! histograms), `names` (growing sets of label values), `metrics` (the recorders), `exposition` (what the page leaves
+//! out), `encode` (the text page), `process` (`process_*`), `logging`, `streams` and `trace` (the `tracing` subscriber),
+//! `latency` (summaries for people).
 
 mod cells;
 mod encode;
+mod exposition;
 mod labels;
 mod latency;
 mod logging;
 mod metrics;
 mod names;
 mod process;
+mod streams;
 mod trace;
 
 pub use encode::CONTENT_TYPE;
+pub use exposition::{AllowedValues, Exposition};
 pub use labels::{
     AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome,
     HttpVerb, Outcome, QueueKind, StatusLabel,
 };
 pub use latency::{LatencyRecorder, LatencySummary};
-pub use logging::{LogFormat, LogOptions, TelemetryError, TelemetryGuard, init};
-pub use metrics::{EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationGuard, OperationLabel};
+pub use logging::{LogFormat, LogOptions, LogOutput, TelemetryError, TelemetryGuard, init};
+pub use metrics::{
+    EvaluationSet, EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationGuard, OperationLabel,
+};
 pub use process::{ProcessUsage, process_usage};
 pub use trace::{TraceOptions, bind_span, cycle_span};

@@ -22,8 +22,9 @@ use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
 use crate::cycle::View;
-use crate::framework::{CycleState, Profile, Status};
+use crate::framework::{Code, CycleState, Profile, Status, Stopwatch};
 use crate::ids::{ClassId, NodeIdx};
+use crate::telemetry::{EngineMode, ExtensionPoint};
 use index::ClassIndex;
 
 /// Bytes that the indexes of one engine may take; the class used least recently goes first.
@@ -86,6 +87,11 @@ impl Engine {
     }
 
     /// One of the best nodes for a pod as of the view, from the class's index; `random` decides among equals.
+    ///
+    /// Metrics of a decision: as Filter the time to bring the index up to date, which filters and scores the nodes that
+    /// changed, as Score the time to choose among the feasible nodes, if there are several; PreFilter and PreScore do
+    /// not run. A decision for which every node was evaluated counts as a full one. Where the full evaluation is asked
+    /// next, it records instead.
     pub(crate) fn best(
         &mut self,
         view: &View,
@@ -93,6 +99,7 @@ impl Engine {
         profile: &Profile,
         pod: &Arc<PodInfo>,
         random: u64,
+        watch: &mut Stopwatch<'_>,
     ) -> Answer {
         if !profile.is_node_local() {
             return Answer::Unknown;
@@ -118,11 +125,30 @@ impl Engine {
             return Answer::Unknown;
         };
         *used = clock;
-        let (answer, evaluated) = index.best(view, cluster, profile, pod, random);
-        self.stats.nodes_evaluated += evaluated;
+        let cluster_view = view.cluster_view(cluster);
+        let caught_up = index.catch_up(view, &cluster_view, profile);
+        let filtering = watch.lap();
+        let answer = index.answer(view, &cluster_view, profile, pod, random);
+        let scoring = watch.lap();
+        self.stats.nodes_evaluated += caught_up.evaluated;
         if !matches!(answer, Answer::Unknown) {
             self.stats.incremental += 1;
         }
+        let code = match answer {
+            Answer::Node(..) => Code::Success,
+            Answer::Failed(_) => Code::Error,
+            Answer::NoFit | Answer::Unknown => return answer,
+        };
+        watch.record(ExtensionPoint::Filter, Code::Success, filtering);
+        if index.chooses() {
+            watch.record(ExtensionPoint::Score, code, scoring);
+        }
+        watch.evaluation(if caught_up.everything {
+            EngineMode::Full
+        } else {
+            EngineMode::Incremental
+        });
+        profile.count_evaluation(index.plugins());
         answer
     }
 

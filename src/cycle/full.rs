@@ -8,9 +8,11 @@
 
 use crate::cluster::{ClusterView, PodInfo};
 use crate::framework::{
-    CycleState, Diagnosis, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Profile, ScoreRun, Status,
+    Code, CycleState, Diagnosis, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Profile, Reached,
+    ScoreRun, Status,
 };
 use crate::ids::NodeIdx;
+use crate::telemetry::ExtensionPoint;
 
 /// The text for a pod when there is no node at all.
 pub const NO_NODES: &str = "no nodes available to schedule pods";
@@ -48,13 +50,23 @@ pub struct Evaluation {
 /// Evaluates `pod` on all nodes, or on its nominated node alone if that is feasible.
 #[must_use]
 pub fn evaluate(profile: &Profile, cluster: &ClusterView<'_>, pod: &PodInfo) -> Evaluation {
+    evaluate_with(profile, cluster, pod, CycleState::default())
+}
+
+/// The same with a state that says whether the plugins are timed.
+pub(crate) fn evaluate_with(
+    profile: &Profile,
+    cluster: &ClusterView<'_>,
+    pod: &PodInfo,
+    state: CycleState,
+) -> Evaluation {
     let mut evaluation = Evaluation {
         outcome: Outcome::NoNodes,
         pre_filter: PreFilterRun::Proceed(None),
         statuses: NodeStatuses::default(),
         feasible: Vec::new(),
         scores: None,
-        state: CycleState::default(),
+        state,
     };
     if cluster.nodes.is_empty() {
         return evaluation;
@@ -63,16 +75,25 @@ pub fn evaluate(profile: &Profile, cluster: &ClusterView<'_>, pod: &PodInfo) -> 
     evaluation.outcome = match evaluation.pre_filter.clone() {
         PreFilterRun::Failed(status) => Outcome::Failed(status),
         PreFilterRun::Rejected { status, plugins } => evaluation.rejected(status, plugins),
-        PreFilterRun::Proceed(narrowed) => match evaluation.filter(profile, cluster, pod, narrowed.as_ref()) {
+        PreFilterRun::Proceed(narrowed) => match evaluation.filter_timed(profile, cluster, pod, narrowed.as_ref()) {
             Err(status) => Outcome::Failed(status),
             Ok(()) if evaluation.feasible.is_empty() => Outcome::NoFit(Box::new(evaluation.diagnose(narrowed))),
             Ok(()) => evaluation.score(profile, cluster, pod),
         },
     };
+    profile.count_evaluation(profile.evaluation_set(&evaluation.state, evaluation.reached()));
     evaluation
 }
 
 impl Evaluation {
+    const fn reached(&self) -> Reached {
+        match (&self.pre_filter, &self.scores) {
+            (PreFilterRun::Proceed(_), Some(_)) => Reached::Score,
+            (PreFilterRun::Proceed(_), None) => Reached::Filter,
+            (PreFilterRun::Rejected { .. } | PreFilterRun::Failed(_), _) => Reached::PreFilter,
+        }
+    }
+
     fn rejected(&mut self, status: Status, plugins: Vec<crate::ids::Symbol>) -> Outcome {
         let mut diagnosis = Diagnosis {
             pre_filter_message: Some(status.message()),
@@ -88,6 +109,24 @@ impl Evaluation {
         self.statuses.absent = status;
         diagnosis.statuses = self.statuses.clone();
         Outcome::NoFit(Box::new(diagnosis))
+    }
+
+    /// Filters; a rejection of every node is a success of the point, as upstream.
+    fn filter_timed(
+        &mut self,
+        profile: &Profile,
+        cluster: &ClusterView<'_>,
+        pod: &PodInfo,
+        narrowed: Option<&Narrowed>,
+    ) -> Result<(), Status> {
+        if let Some(first) = cluster.nodes.iter().next().filter(|_| self.state.is_sampled()) {
+            profile.sample_filters(cluster, &self.state, pod, first);
+        }
+        let mut watch = profile.stopwatch();
+        let filtered = self.filter(profile, cluster, pod, narrowed);
+        let code = filtered.as_ref().map_or_else(|status| status.code, |()| Code::Success);
+        watch.point(ExtensionPoint::Filter, code);
+        filtered
     }
 
     fn filter(

@@ -8,6 +8,7 @@ use supercargo_config::{Configuration, ExtensionPoint, PluginCatalogue, PluginLo
 
 use crate::cluster::LabelVisibility;
 use crate::framework::events::{ActionType, EventResource};
+use crate::framework::observe::{Observer, Probe};
 use crate::framework::{
     EventHint, Handle, LabelsRead, Plugin, PluginContext, PluginError, Reads, RegisteredEvent, Registry,
 };
@@ -86,6 +87,7 @@ pub struct Profile {
     all: Vec<Arc<dyn Plugin>>,
     events: Vec<RegisteredEvent>,
     node_local: bool,
+    pub(super) probe: Option<Probe>,
 }
 
 impl std::fmt::Debug for ScorePlugin {
@@ -242,6 +244,7 @@ impl Profile {
             events: registered_events(&all),
             all,
             node_local: false,
+            probe: None,
         };
         profile.node_local = profile.keeps_to_the_node();
         profile
@@ -411,8 +414,31 @@ impl Profiles {
     /// # Errors
     /// The first profile that cannot be built, with all that is wrong with it.
     pub fn build(config: &Configuration, registry: &Registry, handle: &Arc<Handle>) -> Result<Self, ProfileError> {
+        Self::build_with(config, registry, handle, |profile| profile)
+    }
+
+    /// The same, with what they take recorded.
+    ///
+    /// # Errors
+    /// As [`Self::build`].
+    pub fn build_observed(
+        config: &Configuration,
+        registry: &Registry,
+        handle: &Arc<Handle>,
+        observer: &Observer,
+    ) -> Result<Self, ProfileError> {
+        Self::build_with(config, registry, handle, |profile| profile.observed_by(observer))
+    }
+
+    fn build_with(
+        config: &Configuration,
+        registry: &Registry,
+        handle: &Arc<Handle>,
+        finish: impl Fn(Profile) -> Profile,
+    ) -> Result<Self, ProfileError> {
         let profiles = config.profiles.iter().enumerate();
-        let built = profiles.map(|(index, profile)| Profile::build(profile, index, registry, handle).map(Arc::new));
+        let built = profiles.map(|(index, profile)| Profile::build(profile, index, registry, handle));
+        let built = built.map(|profile| profile.map(|profile| Arc::new(finish(profile))));
         Ok(Self::new(built.collect::<Result<Vec<_>, _>>()?))
     }
 

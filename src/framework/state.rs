@@ -34,6 +34,7 @@ pub struct CycleState {
     slots: SmallVec<[(TypeId, Box<dyn StateData>); 8]>,
     skipped_filters: u64,
     skipped_scores: u64,
+    sampled: bool,
 }
 
 impl std::fmt::Debug for CycleState {
@@ -53,6 +54,7 @@ impl Clone for CycleState {
             slots,
             skipped_filters: self.skipped_filters,
             skipped_scores: self.skipped_scores,
+            sampled: self.sampled,
         }
     }
 }
@@ -86,6 +88,17 @@ impl CycleState {
             .iter_mut()
             .find(|(have, _)| *have == id)
             .and_then(|(_, data)| (**data).as_any_mut().downcast_mut())
+    }
+
+    /// Says whether this cycle is one of those whose plugins are timed one by one.
+    pub(crate) const fn sample(&mut self, sampled: bool) {
+        self.sampled = sampled;
+    }
+
+    /// Whether it is.
+    #[must_use]
+    pub(crate) const fn is_sampled(&self) -> bool {
+        self.sampled
     }
 
     /// Marks the filter of the plugin at `position` as skipped for this pod.

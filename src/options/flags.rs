@@ -113,10 +113,10 @@ flags! {
 flags! {
     /// Metrics.
     MetricsFlags "Metrics" {
-        VERSION show_hidden_metrics_for_version "Accepted for compatibility: no metric is hidden";
-        list disabled_metrics "Metrics to leave out; not supported";
-        list allow_metric_labels "Allowed label values; not supported";
-        FILE allow_metric_labels_manifest "File with allowed label values; not supported";
+        VERSION show_hidden_metrics_for_version "Show metrics that are hidden since this release, 1.35; there are none";
+        list disabled_metrics "Metrics to leave out, by the names that /metrics shows";
+        list allow_metric_labels "Allowed values of a label, as metric,label=value,value; others are shown as unexpected; may be repeated";
+        FILE allow_metric_labels_manifest "YAML file with such allowed values; the flag goes over it";
     }
 }
 
@@ -137,11 +137,11 @@ flags! {
     LogFlags "Logs" {
         LIST vmodule "Verbosity of single modules, as queue=5,binding=6";
         FORMAT logging_format "text or json [default: text]";
-        DURATION log_flush_frequency "Accepted for compatibility: logs are not buffered [default: 5s]";
-        bool log_text_split_stream "Not supported: logs go to standard error";
-        QUANTITY log_text_info_buffer_size "Not supported: logs are not buffered";
-        bool log_json_split_stream "Not supported: logs go to standard error";
-        QUANTITY log_json_info_buffer_size "Not supported: logs are not buffered";
+        DURATION log_flush_frequency "Longest time that buffered log lines wait [default: 5s]";
+        bool log_text_split_stream "Text: write warnings and errors to standard error and the rest to standard output, not all to standard error";
+        QUANTITY log_text_info_buffer_size "Text: bytes of standard output that may be buffered, with split streams [default: 0]";
+        bool log_json_split_stream "JSON: write errors to standard error and the rest to standard output, not all to standard error";
+        QUANTITY log_json_info_buffer_size "JSON: bytes of standard output that may be buffered, with split streams [default: 0]";
     }
 }
 

@@ -1,12 +1,19 @@
 //! Log flags to [`LogOptions`].
 //!
-//! Source: `component-base/logs/api/v1`.
+//! Source: `component-base/logs/api/v1`. Upstream wants the gate `LoggingAlphaOptions` for split streams and buffers; here
+//! they need none.
 
-use supercargo::telemetry::{LogFormat, LogOptions, TraceOptions};
+use std::time::Duration;
+
+use supercargo::resources::Quantity;
+use supercargo::telemetry::{LogFormat, LogOptions, LogOutput, TraceOptions};
 use supercargo_config::settings::TracingSettings;
 
-use super::flags::RunFlags;
+use super::flags::{LogFlags, RunFlags};
 use super::values::Reader;
+
+/// Longest time that buffered lines wait.
+const DEFAULT_FLUSH: Duration = Duration::from_secs(5);
 
 /// What the log flags say; traces are added by [`with_traces`].
 pub(super) fn logging(flags: &RunFlags, reader: &mut Reader) -> LogOptions {
@@ -25,33 +32,63 @@ pub(super) fn logging(flags: &RunFlags, reader: &mut Reader) -> LogOptions {
         .as_deref()
         .map(|value| modules(value, reader))
         .unwrap_or_default();
-    // Nothing is buffered, so that there is nothing to flush; the value is still checked.
-    reader.duration(
-        "--log-flush-frequency",
-        logs.log_flush_frequency.as_ref(),
-        std::time::Duration::ZERO,
-    );
-    for (flag, value) in [
-        ("--log-text-split-stream", &logs.log_text_split_stream),
-        ("--log-json-split-stream", &logs.log_json_split_stream),
-    ] {
-        if reader.bool(flag, value.as_ref()) == Some(true) {
-            reader.refuse(flag, "true", "not supported: logs go to standard error");
-        }
-    }
-    for (flag, value) in [
-        ("--log-text-info-buffer-size", &logs.log_text_info_buffer_size),
-        ("--log-json-info-buffer-size", &logs.log_json_info_buffer_size),
-    ] {
-        if let Some(value) = value.as_deref().filter(|value| !matches!(*value, "" | "0")) {
-            reader.refuse(flag, value, "not supported: logs are not buffered");
-        }
-    }
+    let output = output(logs, format, reader);
     LogOptions {
         format,
+        output,
         verbosity: verbosity.unwrap_or(0),
         modules,
         trace: None,
+    }
+}
+
+/// The streams of the format in use; the flags of the other one are checked and do nothing.
+fn output(logs: &LogFlags, format: LogFormat, reader: &mut Reader) -> LogOutput {
+    let flush_every = reader.duration(
+        "--log-flush-frequency",
+        logs.log_flush_frequency.as_ref(),
+        DEFAULT_FLUSH,
+    );
+    let text = (
+        reader.bool("--log-text-split-stream", logs.log_text_split_stream.as_ref()),
+        bytes(
+            "--log-text-info-buffer-size",
+            logs.log_text_info_buffer_size.as_ref(),
+            reader,
+        ),
+    );
+    let json = (
+        reader.bool("--log-json-split-stream", logs.log_json_split_stream.as_ref()),
+        bytes(
+            "--log-json-info-buffer-size",
+            logs.log_json_info_buffer_size.as_ref(),
+            reader,
+        ),
+    );
+    let (split, buffer_bytes) = match format {
+        LogFormat::Text => text,
+        LogFormat::Json => json,
+    };
+    match split {
+        Some(true) => LogOutput::Split {
+            buffer_bytes,
+            flush_every,
+        },
+        Some(false) | None => LogOutput::Single,
+    }
+}
+
+/// A quantity of bytes; none when it is not given, and when it is negative, as upstream.
+fn bytes(flag: &str, value: Option<&String>, reader: &mut Reader) -> usize {
+    let Some(text) = value.filter(|text| !text.is_empty()) else {
+        return 0;
+    };
+    match Quantity::parse(text) {
+        Ok(quantity) => usize::try_from(quantity.value()).unwrap_or(0),
+        Err(error) => {
+            reader.refuse(flag, text, &error.to_string());
+            0
+        }
     }
 }
 

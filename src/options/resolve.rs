@@ -5,9 +5,9 @@ use std::time::Duration;
 
 use supercargo_config::{ConfigErrors, FeatureGates, Loaded, Loader, Overrides, PluginLookup, Settings};
 
-use super::flags::{DeprecatedFlags, GeneralFlags, LeaderFlags, MetricsFlags, RunFlags};
-use super::values::{Reader, gates, list, text};
-use super::{Failure, Options, logging, serving};
+use super::flags::{DeprecatedFlags, GeneralFlags, LeaderFlags, RunFlags};
+use super::values::{Reader, gates, text};
+use super::{Failure, Options, logging, metrics, serving};
 
 /// Time after which an unschedulable pod is tried again without an event.
 const DEFAULT_UNSCHEDULABLE: Duration = Duration::from_secs(300);
@@ -21,7 +21,7 @@ pub(super) fn options(flags: &RunFlags, lookup: &dyn PluginLookup) -> Result<Opt
     let authentication = serving::authentication(&flags.authentication, &mut reader);
     let authorization = serving::authorization(&flags.authorization, &mut reader);
     let logging = logging::logging(flags, &mut reader);
-    metrics(&flags.metrics, &mut reader);
+    let exposition = metrics::exposition(&flags.metrics, &mut reader);
     let unschedulable = flags.general.pod_max_in_unschedulable_pods_duration.as_ref();
     let pod_max_in_unschedulable = reader.duration(
         "--pod-max-in-unschedulable-pods-duration",
@@ -44,6 +44,7 @@ pub(super) fn options(flags: &RunFlags, lookup: &dyn PluginLookup) -> Result<Opt
         serving,
         authentication,
         authorization,
+        exposition,
         warnings: reader.warnings,
     })
 }
@@ -124,34 +125,6 @@ fn warn_of_ignored(flags: &DeprecatedFlags, reader: &mut Reader) {
         if given.is_some() {
             reader.warn(format!("{flag} is deprecated and ignored, because --config is given"));
         }
-    }
-}
-
-fn metrics(flags: &MetricsFlags, reader: &mut Reader) {
-    if let Some(version) = text(flags.show_hidden_metrics_for_version.as_ref()) {
-        let right = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
-        if !version
-            .split_once('.')
-            .is_some_and(|(major, minor)| right(major) && right(minor))
-        {
-            reader.refuse(
-                "--show-hidden-metrics-for-version",
-                &version,
-                "should be a version such as 1.35",
-            );
-        }
-    }
-    let detail = "not supported: every metric is shown with all its labels";
-    for (flag, values) in [
-        ("--disabled-metrics", &flags.disabled_metrics),
-        ("--allow-metric-labels", &flags.allow_metric_labels),
-    ] {
-        if let Some(value) = list(values).first() {
-            reader.refuse(flag, value, detail);
-        }
-    }
-    if let Some(file) = text(flags.allow_metric_labels_manifest.as_ref()) {
-        reader.refuse("--allow-metric-labels-manifest", &file, detail);
     }
 }
 

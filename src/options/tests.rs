@@ -1,7 +1,7 @@
 //! Command lines: a kubeadm manifest, precedence, every refused flag.
 
 use expect_test::{Expect, expect};
-use supercargo::telemetry::LogFormat;
+use supercargo::telemetry::{AllowedValues, LogFormat, LogOutput};
 use supercargo_config::PluginCatalogue;
 
 use super::serving::TlsVersion;
@@ -210,12 +210,12 @@ fn wrong_values_are_named_together() {
         "--secure-port=70000 --bind-address=localhost --tls-cert-file=/c --tls-min-version=SSL3 --tls-cipher-suites=X \
          --tls-sni-cert-key=a --leader-elect=maybe --leader-elect-lease-duration=15 --kube-api-qps=fast \
          --authorization-always-allow-paths=/a*b --authentication-token-webhook-cache-ttl=-1s --logging-format=xml -v=-1 \
-         --vmodule=queue --feature-gates=GangScheduling=true,Foo=true --emulated-version=1.35 --disabled-metrics=a,b \
-         --allow-metric-labels=a,b=c --allow-metric-labels-manifest=/m --show-hidden-metrics-for-version=x \
-         --log-text-split-stream --log-json-info-buffer-size=1Mi --http2-max-streams-per-connection=-5 \
+         --vmodule=queue --feature-gates=GangScheduling=true,Foo=true --emulated-version=1.35 \
+         --allow-metric-labels=a=c --allow-metric-labels-manifest=/nonexistent/m --show-hidden-metrics-for-version=1.36 \
+         --log-text-split-stream=x --log-json-info-buffer-size=1Mx --http2-max-streams-per-connection=-5 \
          --pod-max-in-unschedulable-pods-duration=5x",
         &expect![[r#"
-            25 errors
+            24 errors
               --emulated-version: invalid value "1.35": not supported: this scheduler behaves as 1.36
               --feature-gates: cannot set feature gate GangScheduling to true: this scheduler has only the behaviour of GangScheduling=false
               --feature-gates: unrecognized feature gate: Foo
@@ -234,12 +234,11 @@ fn wrong_values_are_named_together() {
               --logging-format: invalid value "xml": unsupported log format; text or json
               -v: invalid value "-1": should be a number from 0
               --vmodule: invalid value "queue": should be a module and a level, as queue=5
-              --log-text-split-stream: invalid value "true": not supported: logs go to standard error
-              --log-json-info-buffer-size: invalid value "1Mi": not supported: logs are not buffered
-              --show-hidden-metrics-for-version: invalid value "x": should be a version such as 1.35
-              --disabled-metrics: invalid value "a": not supported: every metric is shown with all its labels
-              --allow-metric-labels: invalid value "a": not supported: every metric is shown with all its labels
-              --allow-metric-labels-manifest: invalid value "/m": not supported: every metric is shown with all its labels
+              --log-text-split-stream: invalid value "x": should be true or false
+              --log-json-info-buffer-size: invalid value "1Mx": quantities must match the regular expression
+              --show-hidden-metrics-for-version: invalid value "1.36": must be omitted or have the value '1.35'. Only the previous minor version is allowed
+              --allow-metric-labels: invalid value "a=c": should be metric,label=value,value
+              --allow-metric-labels-manifest: invalid value "/nonexistent/m": No such file or directory (os error 2)
               --pod-max-in-unschedulable-pods-duration: invalid value "5x": unknown unit "x" in duration "5x"; units are ns, us, ms, s, m, h"#]],
     );
 }
@@ -254,6 +253,54 @@ fn values_of_flags_are_checked_like_those_of_a_file() {
             leaderElection.resourceLock: Invalid value: "endpoints": resourceLock value must be "leases"
             clientConnection.burst: Invalid value: -1: must be non-negative"#]],
     );
+}
+
+#[test]
+fn metrics_flags_say_what_is_shown() {
+    let rule = |metric: &str, label: &str, values: &[&str]| AllowedValues {
+        metric: metric.to_owned(),
+        label: label.to_owned(),
+        values: values.iter().map(|value| (*value).to_owned()).collect(),
+    };
+    let (_guard, manifest) = file("allow.yaml", "m,l: 'x,y'\nn,k: z\n");
+    let options = run(&format!(
+        "--disabled-metrics=a,b --disabled-metrics=c --show-hidden-metrics-for-version=1.35 --allow-metric-labels=m,l=v,w \
+         --allow-metric-labels=\"o:p,k=1,2\",\"q,k=3\" --allow-metric-labels-manifest={manifest}"
+    ));
+    assert_eq!(options.exposition.disabled, ["a", "b", "c"]);
+    assert_eq!(
+        options.exposition.allowed,
+        [
+            rule("m", "l", &["v", "w"]),
+            rule("o:p", "k", &["1", "2"]),
+            rule("q", "k", &["3"]),
+            rule("n", "k", &["z"]),
+        ]
+    );
+    for wrong in ["m", "m,l", "m=v", "1m,l=v", "m,l:=v", ",l=v", "a,b=c,d=e"] {
+        let failure = try_parse(&format!("s --allow-metric-labels={wrong}")).unwrap_err();
+        assert!(
+            failure.message.starts_with("--allow-metric-labels: invalid value"),
+            "{wrong}"
+        );
+    }
+}
+
+#[test]
+fn log_streams_are_those_of_the_format() {
+    assert_eq!(run("").logging.output, LogOutput::Single);
+    let flags = "--log-text-split-stream --log-json-info-buffer-size=1Mi --log-flush-frequency=2s";
+    let split = |buffer_bytes, seconds| LogOutput::Split {
+        buffer_bytes,
+        flush_every: Duration::from_secs(seconds),
+    };
+    assert_eq!(run(flags).logging.output, split(0, 2));
+    assert_eq!(
+        run(&format!("{flags} --logging-format=json")).logging.output,
+        LogOutput::Single
+    );
+    let json = "--logging-format=json --log-json-split-stream --log-json-info-buffer-size=64Ki";
+    assert_eq!(run(json).logging.output, split(65_536, 5));
 }
 
 #[test]

@@ -79,6 +79,7 @@ impl PostFilter for DefaultPreemption {
         pod: &PodInfo,
         statuses: &NodeStatuses,
     ) -> PostFilterResult {
+        profile.count_preemption_attempt();
         if let Err(reason) = preemption::eligible(cluster, pod, statuses) {
             return answer(Code::Unschedulable, reason.as_str(), NominatedNode::Keep);
         }

@@ -9,9 +9,9 @@ use super::plan::{Plan, PlannedHint};
 use super::pod::{QueuedPodInfo, insert};
 use crate::clock::Clock;
 use crate::cluster::PodInfo;
-use crate::framework::{EventObject, Plugin, QueueingHint};
+use crate::framework::{Code, EventObject, Plugin, QueueingHint};
 use crate::ids::{PodUid, Symbol};
-use crate::telemetry::{HintOutcome, Metrics};
+use crate::telemetry::{ExtensionPoint, HintOutcome, Metrics};
 
 /// Whether an event is a reason to try a pod again.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -122,14 +122,14 @@ fn is_rejector(queued: &QueuedPodInfo, plugin: Symbol) -> bool {
 
 /// Asks the PreEnqueue plugins, the one that gated the pod last first, and notes who holds it back; true: somebody does.
 pub(super) fn is_gated(queued: &mut QueuedPodInfo, metrics: &Metrics) -> bool {
-    let before = queued.gating_plugin;
-    let plugins = queued.profile.pre_enqueue_plugins();
-    let last = plugins.iter().filter(|plugin| Some(plugin.name()) == before);
-    let others = plugins.iter().filter(|plugin| Some(plugin.name()) != before);
-    let refusing = last
-        .chain(others)
-        .find(|plugin| !lets_in(&***plugin, &queued.pod, metrics))
-        .map(|plugin| plugin.name());
+    let profile = &queued.profile;
+    let refusing = profile.timed(
+        ExtensionPoint::PreEnqueue,
+        profile.pre_enqueue_plugins().len(),
+        || refusing(queued, metrics),
+        |refusing| refusing.map_or(Code::Success, |(_, code)| code),
+    );
+    let refusing = refusing.map(|(plugin, _)| plugin);
     queued.gating_plugin = refusing;
     if let Some(plugin) = refusing {
         insert(&mut queued.rejectors.unschedulable, plugin);
@@ -137,17 +137,35 @@ pub(super) fn is_gated(queued: &mut QueuedPodInfo, metrics: &Metrics) -> bool {
     refusing.is_some()
 }
 
-fn lets_in(plugin: &dyn Plugin, pod: &PodInfo, metrics: &Metrics) -> bool {
-    let Some(pre_enqueue) = plugin.pre_enqueue() else {
-        return true;
-    };
-    let status = catch_unwind(AssertUnwindSafe(|| pre_enqueue.pre_enqueue_pod(pod)));
-    match status {
-        Ok(status) => status.is_success(),
-        Err(_) => {
-            metrics.panicked();
-            tracing::error!(plugin = %plugin.name(), pod = pod.full_name(), "a PreEnqueue plugin panicked; the pod is held back");
-            false
+/// The plugin that holds the pod back and what it says.
+fn refusing(queued: &QueuedPodInfo, metrics: &Metrics) -> Option<(Symbol, Code)> {
+    let plugins = queued.profile.pre_enqueue_plugins();
+    let was_refusing = |plugin: &&std::sync::Arc<dyn Plugin>| Some(plugin.name()) == queued.gating_plugin;
+    let last = plugins.iter().filter(was_refusing);
+    let others = plugins.iter().filter(|plugin| !was_refusing(plugin));
+    let mut laps = queued.profile.call_stopwatch();
+    for plugin in last.chain(others) {
+        let code = ask_in(&**plugin, &queued.pod, metrics);
+        laps.plugin(plugin.name(), ExtensionPoint::PreEnqueue, code);
+        if code != Code::Success {
+            return Some((plugin.name(), code));
         }
     }
+    None
+}
+
+/// Whether a plugin lets the pod in.
+fn ask_in(plugin: &dyn Plugin, pod: &PodInfo, metrics: &Metrics) -> Code {
+    let Some(pre_enqueue) = plugin.pre_enqueue() else {
+        return Code::Success;
+    };
+    let status = catch_unwind(AssertUnwindSafe(|| pre_enqueue.pre_enqueue_pod(pod)));
+    status.map_or_else(
+        |_panic| {
+            metrics.panicked();
+            tracing::error!(plugin = %plugin.name(), pod = pod.full_name(), "a PreEnqueue plugin panicked; the pod is held back");
+            Code::Error
+        },
+        |status| status.code,
+    )
 }

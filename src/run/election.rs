@@ -98,10 +98,11 @@ impl Election {
         let Some(elector) = self.elector else {
             return Running { contest: None };
         };
-        let state = elector.subscribe();
+        let (state, slow_renewals) = (elector.subscribe(), elector.slow_renewals());
         let cancel = CancellationToken::new();
         let task = tokio::spawn(elector.run(cancel.clone()));
         self.metrics.leader(&self.name, false);
+        self.metrics.leader_slow_path(&self.name, &slow_renewals);
         Running {
             contest: Some(Contest {
                 state,

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use kube::Resource;
 use rustc_hash::FxHashSet;
 
+use super::handling::Handling;
 use crate::binding::BindingPool;
 use crate::cluster::watch::{DecodedPod, Delivery, Object, WatchStatus};
 use crate::cluster::{Budget, BudgetKey, Cluster, NodeChange, NodeSpec, PodChange, PodInfo};
@@ -49,6 +50,7 @@ pub(super) struct Ingest {
     pub(super) binding: Arc<BindingPool>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) statuses: Arc<Statuses>,
+    pub(super) handling: Handling,
     pub(super) listed_pods: FxHashSet<PodUid>,
     pub(super) listed_nodes: FxHashSet<Symbol>,
     pub(super) listed_budgets: FxHashSet<BudgetKey>,
@@ -91,7 +93,7 @@ impl Ingest {
         }
     }
 
-    fn take_pod(&self, object: Object<DecodedPod>) {
+    fn take_pod(&mut self, object: Object<DecodedPod>) {
         match object.into_decoded() {
             Ok(pod) => {
                 for change in self.cluster.apply_pod(pod.classify(&self.cluster.classes)) {
@@ -102,7 +104,8 @@ impl Ingest {
         }
     }
 
-    fn tell_pod(&self, change: PodChange) {
+    fn tell_pod(&mut self, change: PodChange) {
+        self.handling.pod(&change);
         match change {
             PodChange::Pending {
                 old: None,
@@ -172,7 +175,7 @@ impl Ingest {
         }
     }
 
-    fn take_node(&self, object: Object<NodeSpec>) {
+    fn take_node(&mut self, object: Object<NodeSpec>) {
         match object.into_decoded() {
             Ok(node) => {
                 for change in self.cluster.apply_node(node) {
@@ -183,7 +186,8 @@ impl Ingest {
         }
     }
 
-    fn tell_node(&self, change: NodeChange) {
+    fn tell_node(&mut self, change: NodeChange) {
+        self.handling.node(&change);
         match change {
             NodeChange::Added(new) => {
                 let object = EventObject::Node {

@@ -8,15 +8,17 @@ use crossbeam::channel::{Receiver, RecvTimeoutError, Sender, bounded};
 use tokio::sync::{Notify, mpsc};
 
 use super::ingest::{Ingest, Message};
+use super::worker::{Worker, WorkerParts};
 use crate::clock::Clock;
-use crate::cluster::{Cluster, Publisher};
-use crate::cycle::{Worker, WorkerParts};
-use crate::telemetry::{CacheKind, Metrics};
+use crate::cluster::Publisher;
+use crate::telemetry::CacheKind;
 
 /// Deliveries applied between two looks at whether somebody waits for them.
 const BATCH: usize = 1024;
 /// Time between two snapshots. A quarter of the change log lasts longer than this below 300,000 changes a second.
 const PUBLISH_EVERY: Duration = Duration::from_millis(50);
+/// Snapshots between two looks at sizes: a second, as upstream.
+const SIZES_EVERY: u32 = 20;
 /// Time between two looks for pods that waited too long for an event.
 const SWEEP_EVERY: u64 = 30;
 
@@ -52,38 +54,41 @@ impl Threads {
         mut ingest: Ingest,
         mut messages: mpsc::Receiver<Message>,
         applied: Arc<Notify>,
+        clock: Clock,
     ) -> std::io::Result<()> {
         self.spawn("ingest", move || {
             let mut batch = Vec::with_capacity(BATCH);
             while messages.blocking_recv_many(&mut batch, BATCH) > 0 {
+                ingest.handling.begin(clock.now());
                 for message in batch.drain(..) {
                     ingest.apply(message);
+                    ingest.handling.end(clock.now());
                 }
                 applied.notify_waiters();
             }
         })
     }
 
-    /// Publishes snapshots.
-    pub(super) fn publisher(
-        &mut self,
-        cluster: Arc<Cluster>,
-        metrics: Arc<Metrics>,
-        clock: Clock,
-    ) -> std::io::Result<()> {
+    /// Publishes snapshots and records sizes.
+    pub(super) fn publisher(&mut self, parts: WorkerParts) -> std::io::Result<()> {
         let stopped = self.stopped.clone();
         self.spawn("publisher", move || {
             let mut publisher = Publisher::default();
+            let mut rounds = 0_u32;
             while stopped.recv_timeout(PUBLISH_EVERY) == Err(RecvTimeoutError::Timeout) {
-                let begun = clock.now();
-                if cluster.publish(&mut publisher) > 0 {
-                    metrics.snapshot_published(clock.now().since(begun));
+                if rounds.is_multiple_of(SIZES_EVERY) {
+                    record_sizes(&parts);
+                }
+                rounds = rounds.wrapping_add(1);
+                let begun = parts.clock.now();
+                if parts.cluster.publish(&mut publisher) > 0 {
+                    parts.metrics.snapshot_published(parts.clock.now().since(begun));
                 }
             }
         })
     }
 
-    /// Moves pods whose backoff is over at every full second, sweeps, and records sizes.
+    /// Moves pods whose backoff is over at every full second, and sweeps.
     pub(super) fn timers(&mut self, parts: WorkerParts) -> std::io::Result<()> {
         let stopped = self.stopped.clone();
         self.spawn("queue-timers", move || {
@@ -99,7 +104,6 @@ impl Threads {
                 if seconds.is_multiple_of(SWEEP_EVERY) {
                     parts.queue.flush_unschedulable();
                 }
-                record_sizes(&parts);
             }
         })
     }
@@ -129,5 +133,10 @@ fn record_sizes(parts: &WorkerParts) {
         CacheKind::AssumedPods,
         usize::try_from(counts.assumed).unwrap_or(usize::MAX),
     );
-    metrics.change_log_length(parts.cluster.log.head());
+    let behind = parts
+        .cluster
+        .log
+        .head()
+        .saturating_sub(parts.cluster.snapshot().next_change);
+    metrics.change_log_length(behind);
 }

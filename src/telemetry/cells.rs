@@ -174,6 +174,17 @@ pub(super) struct HistogramView {
     pub(super) buckets: Vec<(f64, u64)>,
 }
 
+impl HistogramView {
+    /// Adds the observations of another histogram with the same buckets.
+    pub(super) fn add(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.count += other.count;
+        for ((_, count), (_, more)) in self.buckets.iter_mut().zip(&other.buckets) {
+            *count += more;
+        }
+    }
+}
+
 impl Histogram {
     /// An empty histogram.
     pub(super) fn new(buckets: &'static Buckets) -> Self {

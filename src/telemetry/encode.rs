@@ -11,6 +11,7 @@ use prometheus_client::metrics::exemplar::Exemplar;
 use prometheus_client::registry::Registry;
 
 use super::cells::HistogramView;
+use super::exposition::Exposition;
 use super::metrics::Metrics;
 use super::process;
 
@@ -23,10 +24,11 @@ pub(super) type Labels<'a> = Vec<(&'static str, &'a str)>;
 /// Counters carry no exemplars; the encoder wants a type for them.
 type NoExemplar = Exemplar<Labels<'static>, f64>;
 
-/// Writes families to a page; a family without samples leaves no trace.
+/// Writes families to a page; a family without samples leaves no trace, nor does one that is disabled.
 #[derive(Debug)]
 pub(super) struct Page<'e> {
     encoder: DescriptorEncoder<'e>,
+    exposition: Arc<Exposition>,
 }
 
 impl Page<'_> {
@@ -37,13 +39,13 @@ impl Page<'_> {
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'a>, u64)>,
     ) -> std::fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
+        let shown_name = format!("{name}_total");
+        let samples = self.samples(&shown_name, samples, |sum, value| *sum = sum.wrapping_add(value));
+        if samples.is_empty() {
             return Ok(());
         }
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
-        for (mut labels, value) in samples {
-            labels.sort_unstable();
+        for (labels, value) in samples {
             family
                 .encode_family(&labels)?
                 .encode_counter(&value, None::<&NoExemplar>)?;
@@ -58,13 +60,12 @@ impl Page<'_> {
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'a>, i64)>,
     ) -> std::fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
+        let samples = self.samples(name, samples, |sum, value| *sum = sum.wrapping_add(value));
+        if samples.is_empty() {
             return Ok(());
         }
         let mut family = self.encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        for (mut labels, value) in samples {
-            labels.sort_unstable();
+        for (labels, value) in samples {
             family.encode_family(&labels)?.encode_gauge(&value)?;
         }
         Ok(())
@@ -77,15 +78,14 @@ impl Page<'_> {
         help: &str,
         samples: impl IntoIterator<Item = (Labels<'a>, HistogramView)>,
     ) -> std::fmt::Result {
-        let mut samples = samples.into_iter().peekable();
-        if samples.peek().is_none() {
+        let samples = self.samples(name, samples, |sum, view| sum.add(&view));
+        if samples.is_empty() {
             return Ok(());
         }
         let mut family = self
             .encoder
             .encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for (mut labels, view) in samples {
-            labels.sort_unstable();
+        for (labels, view) in samples {
             family.encode_family(&labels)?.encode_histogram::<Labels<'static>>(
                 view.sum,
                 view.count,
@@ -98,12 +98,30 @@ impl Page<'_> {
 
     /// Writes one number that may have a fraction, as a gauge or (`name` without `_total`) a counter.
     pub(super) fn number(&mut self, name: &str, help: &str, kind: MetricType, value: f64) -> std::fmt::Result {
+        let is_counter = kind == MetricType::Counter;
+        let shown_name = format!("{name}{}", if is_counter { "_total" } else { "" });
+        if self.exposition.hides(&shown_name) {
+            return Ok(());
+        }
         let mut family = self.encoder.encode_descriptor(name, help, None, kind)?;
-        if kind == MetricType::Counter {
+        if is_counter {
             family.encode_counter(&value, None::<&NoExemplar>)
         } else {
             family.encode_gauge(&value)
         }
+    }
+
+    /// What is shown of a family.
+    fn samples<'a, V>(
+        &self,
+        name: &str,
+        samples: impl IntoIterator<Item = (Labels<'a>, V)>,
+        add: impl Fn(&mut V, V),
+    ) -> Vec<(Labels<'a>, V)> {
+        if self.exposition.hides(name) {
+            return Vec::new();
+        }
+        self.exposition.constrain(name, samples, add)
     }
 }
 
@@ -122,7 +140,10 @@ struct Source {
 
 impl Collector for Source {
     fn encode(&self, encoder: DescriptorEncoder<'_>) -> std::fmt::Result {
-        let mut page = Page { encoder };
+        let mut page = Page {
+            encoder,
+            exposition: Arc::clone(self.metrics.exposition_rules()),
+        };
         match self.selection {
             Selection::All => {
                 self.metrics.write(&mut page)?;

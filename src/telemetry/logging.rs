@@ -1,4 +1,4 @@
-//! The `tracing` subscriber: log lines on standard error, spans to a collector, verbosity that changes at run time.
+//! The `tracing` subscriber: log lines on the standard streams, spans to a collector, verbosity that changes at run time.
 //!
 //! Does not: write log files or rotate them. One process has one subscriber; libraries that embed the scheduler and have
 //! their own simply do not call [`init`].
@@ -6,11 +6,15 @@
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
+use crossbeam::channel::Sender;
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Level;
+use tracing_subscriber::fmt::writer::BoxMakeWriter;
 use tracing_subscriber::layer::SubscriberExt as _;
 use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{EnvFilter, Layer as _, Registry, reload};
 
+use super::streams::SplitStreams;
 use super::trace::{self, TraceOptions};
 
 /// Longest wait for the last spans when the process ends.
@@ -26,11 +30,28 @@ pub enum LogFormat {
     Json,
 }
 
+/// Where log lines go.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum LogOutput {
+    /// All to standard error, unbuffered.
+    #[default]
+    Single,
+    /// Errors (in text warnings too) to standard error, everything else to standard output.
+    Split {
+        /// Bytes of standard output that may wait to be written; 0: none.
+        buffer_bytes: usize,
+        /// How long they wait at most; zero: until the buffer is full or an error is logged.
+        flush_every: Duration,
+    },
+}
+
 /// What is logged and traced.
 #[derive(Debug, Clone, Default)]
 pub struct LogOptions {
     /// Text or JSON.
     pub format: LogFormat,
+    /// The streams.
+    pub output: LogOutput,
     /// `-v`: 0 to 3 log state changes, 4 and 5 each pod, 6 and above everything of ours.
     pub verbosity: u32,
     /// `--vmodule`: verbosity of single modules of ours, such as `queue` or `cluster::watch`.
@@ -56,6 +77,9 @@ pub enum TelemetryError {
     /// The process has a subscriber already.
     #[error("a tracing subscriber is installed already")]
     Installed(#[from] tracing_subscriber::util::TryInitError),
+    /// The thread that flushes buffered lines cannot be started.
+    #[error("the thread that flushes the log cannot be started")]
+    Flusher(#[source] std::io::Error),
 }
 
 /// Keeps the subscriber's controls. Call [`TelemetryGuard::shutdown`] before the process ends.
@@ -65,6 +89,9 @@ pub struct TelemetryGuard {
     verbosity: AtomicU32,
     modules: Vec<(String, u32)>,
     provider: Option<SdkTracerProvider>,
+    streams: Option<SplitStreams>,
+    /// Ends the flushing thread when dropped.
+    _flusher: Option<Sender<()>>,
 }
 
 /// Installs the process's subscriber. With `trace` set, call it inside a tokio runtime: the exporter's connection lives
@@ -75,7 +102,11 @@ pub struct TelemetryGuard {
 pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     let provider = options.trace.as_ref().map(trace::provider).transpose()?;
     let (filter, handle) = reload::Layer::new(filter_for(options.verbosity, &options.modules));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let (streams, flusher) = streams(options).map_err(TelemetryError::Flusher)?;
+    let writer = streams
+        .clone()
+        .map_or_else(|| BoxMakeWriter::new(std::io::stderr), BoxMakeWriter::new);
+    let lines = tracing_subscriber::fmt::layer().with_writer(writer);
     let lines = match options.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
@@ -90,7 +121,32 @@ pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
         verbosity: AtomicU32::new(options.verbosity),
         modules: options.modules.clone(),
         provider,
+        streams,
+        _flusher: flusher,
     })
+}
+
+/// The split streams with their flusher, if they are wanted.
+fn streams(options: &LogOptions) -> std::io::Result<(Option<SplitStreams>, Option<Sender<()>>)> {
+    let LogOutput::Split {
+        buffer_bytes,
+        flush_every,
+    } = options.output
+    else {
+        return Ok((None, None));
+    };
+    let errors_from = match options.format {
+        LogFormat::Text => Level::WARN,
+        LogFormat::Json => Level::ERROR,
+    };
+    let (info, errors) = (Box::new(std::io::stdout()), Box::new(std::io::stderr()));
+    let streams = SplitStreams::new(info, errors, errors_from, buffer_bytes);
+    let flusher = if buffer_bytes > 0 && !flush_every.is_zero() {
+        Some(streams.flush_every(flush_every)?)
+    } else {
+        None
+    };
+    Ok((Some(streams), flusher))
 }
 
 impl TelemetryGuard {
@@ -106,6 +162,8 @@ impl TelemetryGuard {
                 verbosity: AtomicU32::new(0),
                 modules: Vec::new(),
                 provider: None,
+                streams: None,
+                _flusher: None,
             },
             in_use,
         )
@@ -125,13 +183,17 @@ impl TelemetryGuard {
         }
     }
 
-    /// Sends the spans that are still here, for at most three seconds. Blocks; call it outside the runtime's threads.
+    /// Sends the spans that are still here, for at most three seconds, and writes the lines that are buffered. Blocks;
+    /// call it outside the runtime's threads.
     pub fn shutdown(&self) {
         trace::set_ratio(0.0);
         if let Some(provider) = &self.provider
             && let Err(error) = provider.shutdown_with_timeout(FLUSH_DEADLINE)
         {
             tracing::warn!(%error, "the last spans were not sent");
+        }
+        if let Some(streams) = &self.streams {
+            streams.flush();
         }
     }
 }

@@ -14,10 +14,13 @@ mod own;
 mod queue;
 mod scheduling;
 
+use std::sync::Arc;
+
+use super::exposition::Exposition;
 use super::names::Names;
 
 pub use environment::FeatureState;
-pub use framework::{OperationGuard, OperationLabel};
+pub use framework::{EvaluationSet, OperationGuard, OperationLabel};
 pub use queue::EventLabel;
 
 /// Most profiles that metrics tell apart, those of earlier configurations included. Doubles the 16 that the largest
@@ -33,11 +36,14 @@ pub struct MetricsOptions {
     pub plugins: Vec<String>,
     /// Feature gates with their stage and whether they are on, for `kubernetes_feature_enabled`.
     pub features: Vec<FeatureState>,
+    /// What the page leaves out.
+    pub exposition: Exposition,
 }
 
 /// All metrics of the process.
 #[derive(Debug)]
 pub struct Metrics {
+    exposition: Arc<Exposition>,
     profiles: Names,
     plugins: Names,
     scheduling: scheduling::Cells,
@@ -65,6 +71,7 @@ impl Metrics {
             queue: queue::Cells::new(plugins.capacity()),
             own: own::Cells::new(),
             environment: environment::Cells::new(options),
+            exposition: Arc::new(options.exposition.clone()),
             profiles,
             plugins,
         }
@@ -80,6 +87,11 @@ impl Metrics {
     #[must_use]
     pub fn plugin_index(&self, name: &str) -> Option<usize> {
         self.plugins.index(name)
+    }
+
+    /// What the page leaves out.
+    pub(super) const fn exposition_rules(&self) -> &Arc<Exposition> {
+        &self.exposition
     }
 
     /// Writes every family that has a value, in a fixed order.

@@ -6,8 +6,9 @@ use super::Answer;
 use super::groups::{Group, Groups, RawKey};
 use crate::cluster::{Cluster, ClusterView, NodeInfo, PodInfo};
 use crate::cycle::{TouchSeq, View};
-use crate::framework::{CycleState, PreFilterRun, Profile, Score, Status, check_range, score_error};
+use crate::framework::{CycleState, PreFilterRun, Profile, Reached, Score, Status, check_range, score_error};
 use crate::ids::NodeIdx;
+use crate::telemetry::EvaluationSet;
 
 /// A class with more groups than this is evaluated in full: looking through groups would cost more than it saves.
 const MAX_GROUPS: usize = 512;
@@ -27,6 +28,17 @@ pub(super) struct ClassIndex {
     seen: TouchSeq,
     epochs: (u64, u64),
     uses_images: bool,
+    /// The plugins that take part in a decision: with few nodes to choose from, and with several.
+    plugins: (Option<EvaluationSet>, Option<EvaluationSet>),
+}
+
+/// How an index was brought up to date.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct CaughtUp {
+    /// Nodes that were evaluated.
+    pub(super) evaluated: u64,
+    /// These were all.
+    pub(super) everything: bool,
 }
 
 impl ClassIndex {
@@ -38,7 +50,9 @@ impl ClassIndex {
             return None;
         };
         let pre_score_failure = profile.run_pre_score(&cluster_view, &mut state, pod, &[]).err();
+        let plugins = |reached| profile.evaluation_set(&state, reached);
         Some(Self {
+            plugins: (plugins(Reached::Filter), plugins(Reached::Score)),
             pod: Arc::clone(pod),
             state,
             pre_score_failure,
@@ -51,22 +65,8 @@ impl ClassIndex {
         })
     }
 
-    /// Brings the index up to the view and picks one of the best nodes by `random`. Also gives the number of nodes
-    /// that were evaluated.
-    pub(super) fn best(
-        &mut self,
-        view: &View,
-        cluster: &Cluster,
-        profile: &Profile,
-        pod: &PodInfo,
-        random: u64,
-    ) -> (Answer, u64) {
-        let cluster_view = view.cluster_view(cluster);
-        let evaluated = self.catch_up(view, &cluster_view, profile);
-        (self.answer(view, &cluster_view, profile, pod, random), evaluated)
-    }
-
-    fn answer(
+    /// One of the best nodes by `random`, once the index is caught up.
+    pub(super) fn answer(
         &mut self,
         view: &View,
         cluster: &ClusterView<'_>,
@@ -105,6 +105,16 @@ impl ClassIndex {
         self.chosen(self.pick(random))
     }
 
+    /// Whether an answer rests on scores.
+    pub(super) const fn chooses(&self) -> bool {
+        self.groups.feasible() > 1
+    }
+
+    /// The plugins that took part in an answer.
+    pub(super) const fn plugins(&self) -> Option<EvaluationSet> {
+        if self.chooses() { self.plugins.1 } else { self.plugins.0 }
+    }
+
     fn chosen(&self, node: Option<NodeIdx>) -> Answer {
         node.map_or(Answer::NoFit, |node| Answer::Node(node, self.state.clone()))
     }
@@ -137,7 +147,7 @@ impl ClassIndex {
     }
 
     /// Evaluates what changed since the last time; everything if that is unknown.
-    fn catch_up(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> u64 {
+    pub(super) fn catch_up(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> CaughtUp {
         let epochs = view.epochs();
         let has_images = epochs.0 != self.epochs.0
             && self
@@ -152,27 +162,28 @@ impl ClassIndex {
             self.uses_images = has_images;
         }
         self.epochs = epochs;
-        let mut evaluated = 0;
+        let mut caught_up = CaughtUp::default();
         let mut raw = RawKey::new();
         let missed = view.touched_since(self.seen).filter(|_| !all_void);
         match missed {
             Some(touched) => {
                 for idx in touched {
-                    evaluated += 1;
+                    caught_up.evaluated += 1;
                     self.evaluate(idx, cluster.nodes.get(idx), cluster, profile, &mut raw);
                 }
             }
             None => {
+                caught_up.everything = true;
                 self.failure = None;
                 self.groups.clear();
                 for node in cluster.nodes.iter() {
-                    evaluated += 1;
+                    caught_up.evaluated += 1;
                     self.evaluate(node.idx, Some(node), cluster, profile, &mut raw);
                 }
             }
         }
         self.seen = view.next_touch();
-        evaluated
+        caught_up
     }
 
     fn evaluate(

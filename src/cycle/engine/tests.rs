@@ -133,7 +133,14 @@ impl World {
     fn schedule(&mut self, class: u8, random: u64) {
         let pod = self.pod(class);
         self.view.replay(&self.cluster);
-        let answer = self.engine.best(&self.view, &self.cluster, &self.profile, &pod, random);
+        let answer = self.engine.best(
+            &self.view,
+            &self.cluster,
+            &self.profile,
+            &pod,
+            random,
+            &mut self.profile.stopwatch(),
+        );
         let view = self.view.cluster_view(&self.cluster);
         let expected = full::evaluate(&self.profile, &view, &pod);
         let chosen = match (&answer, &expected.outcome) {

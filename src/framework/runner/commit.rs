@@ -6,6 +6,7 @@ use std::time::Duration;
 use crate::cluster::PodInfo;
 use crate::framework::{Code, CycleState, Plugin, Profile, Status};
 use crate::ids::Symbol;
+use crate::telemetry::ExtensionPoint;
 
 /// The longest wait at Permit.
 pub const MAX_PERMIT_WAIT: Duration = Duration::from_secs(15 * 60);
@@ -19,15 +20,36 @@ pub enum PermitRun {
     Ended(Status),
 }
 
+impl PermitRun {
+    const fn code(&self) -> Code {
+        match self {
+            Self::Proceed(waits) if waits.is_empty() => Code::Success,
+            Self::Proceed(_) => Code::Wait,
+            Self::Ended(status) => status.code,
+        }
+    }
+}
+
 impl Profile {
     /// Runs Reserve in order; the first that does not succeed ends it. The caller then runs [`Self::run_unreserve`].
     ///
     /// # Errors
     /// The rejection with its plugin, or the failure.
     pub fn run_reserve(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol) -> Result<(), Status> {
+        self.timed(
+            ExtensionPoint::Reserve,
+            self.reserve.len(),
+            || self.reserve_plugins(state, pod, node),
+            code_of,
+        )
+    }
+
+    fn reserve_plugins(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol) -> Result<(), Status> {
+        let mut laps = self.plugin_stopwatch(state);
         for plugin in &self.reserve {
             let Some(reserve) = plugin.reserve() else { continue };
             let status = reserve.reserve_pod(state, pod, node);
+            laps.plugin(plugin.name(), ExtensionPoint::Reserve, status.code);
             if status.is_rejected() {
                 return Err(status.by(plugin.name()));
             }
@@ -41,19 +63,38 @@ impl Profile {
 
     /// Runs Unreserve of every Reserve plugin, last first.
     pub fn run_unreserve(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol) {
-        for reserve in self.reserve.iter().rev().filter_map(|plugin| plugin.reserve()) {
-            reserve.unreserve_pod(state, pod, node);
-        }
+        let unreserve = || {
+            let mut laps = self.plugin_stopwatch(state);
+            for plugin in self.reserve.iter().rev() {
+                let Some(reserve) = plugin.reserve() else { continue };
+                reserve.unreserve_pod(state, pod, node);
+                laps.plugin(plugin.name(), ExtensionPoint::Unreserve, Code::Success);
+            }
+        };
+        self.timed(ExtensionPoint::Unreserve, self.reserve.len(), unreserve, |()| {
+            Code::Success
+        });
     }
 
     /// Runs Permit.
     #[must_use]
     pub fn run_permit(&self, state: &CycleState, pod: &PodInfo, node: Symbol) -> PermitRun {
+        self.timed(
+            ExtensionPoint::Permit,
+            self.permit.len(),
+            || self.permit_plugins(state, pod, node),
+            PermitRun::code,
+        )
+    }
+
+    fn permit_plugins(&self, state: &CycleState, pod: &PodInfo, node: Symbol) -> PermitRun {
+        let mut laps = self.plugin_stopwatch(state);
         let mut waits = Vec::new();
         for plugin in &self.permit {
             let Some(permit) = plugin.permit() else { continue };
             let name = plugin.name();
             let (status, timeout) = permit.permit_pod(state, pod, node);
+            laps.plugin(name, ExtensionPoint::Permit, status.code);
             match status.code {
                 Code::Success => {}
                 Code::Wait => waits.push((name, timeout.min(MAX_PERMIT_WAIT))),
@@ -86,4 +127,9 @@ impl Profile {
     pub fn post_bind_plugins(&self) -> &[Arc<dyn Plugin>] {
         &self.post_bind
     }
+}
+
+/// The code of an outcome whose failure is a status.
+pub(super) fn code_of<T>(outcome: &Result<T, Status>) -> Code {
+    outcome.as_ref().map_or_else(|status| status.code, |_| Code::Success)
 }

@@ -4,6 +4,7 @@ use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{Code, CycleState, NodeStatuses, NominatedNode, PostFilterResult, Profile, Status};
 use crate::ids::Symbol;
 use crate::ledger::Checks;
+use crate::telemetry::ExtensionPoint;
 
 /// How PreFilter ended.
 #[derive(Clone, Debug)]
@@ -19,6 +20,15 @@ pub enum PreFilterRun {
     },
     /// Something failed.
     Failed(Status),
+}
+
+impl PreFilterRun {
+    const fn code(&self) -> Code {
+        match self {
+            Self::Proceed(_) => Code::Success,
+            Self::Rejected { status, .. } | Self::Failed(status) => status.code,
+        }
+    }
 }
 
 /// The nodes that PreFilter plugins left over.
@@ -66,6 +76,16 @@ impl Profile {
     /// at once, any other rejection is kept while the remaining plugins prepare their state.
     #[must_use]
     pub fn run_pre_filter(&self, cluster: &ClusterView<'_>, state: &mut CycleState, pod: &PodInfo) -> PreFilterRun {
+        self.timed(
+            ExtensionPoint::PreFilter,
+            self.pre_filter.len(),
+            || self.pre_filter_plugins(cluster, state, pod),
+            PreFilterRun::code,
+        )
+    }
+
+    fn pre_filter_plugins(&self, cluster: &ClusterView<'_>, state: &mut CycleState, pod: &PodInfo) -> PreFilterRun {
+        let mut laps = self.plugin_stopwatch(state);
         let mut narrowed: Option<Narrowed> = None;
         let mut rejection: Option<Status> = None;
         for preparing in &self.pre_filter {
@@ -74,6 +94,7 @@ impl Profile {
             };
             let name = preparing.plugin.name();
             let outcome = pre_filter.pre_filter_pod(cluster, state, pod);
+            laps.plugin(name, ExtensionPoint::PreFilter, outcome.status.code);
             match outcome.status.code {
                 Code::Skip => {
                     if let Some(position) = preparing.follows {
@@ -143,6 +164,17 @@ impl Profile {
             }
         }
         Status::SUCCESS
+    }
+
+    /// Times one call of each filter on `node`, for the metrics of a sampled cycle; the answers do not count.
+    pub(crate) fn sample_filters(&self, cluster: &ClusterView<'_>, state: &CycleState, pod: &PodInfo, node: &NodeInfo) {
+        let mut laps = self.plugin_stopwatch(state);
+        for (position, plugin) in self.filter.iter().enumerate() {
+            if let Some(filter) = plugin.filter().filter(|_| !state.is_filter_skipped(position)) {
+                let status = filter.filter_node(cluster, state, pod, node);
+                laps.plugin(plugin.name(), ExtensionPoint::Filter, status.code);
+            }
+        }
     }
 
     /// Runs the filters on one node, first as if all pods nominated to it with at least this pod's priority were
@@ -240,6 +272,22 @@ impl Profile {
         pod: &PodInfo,
         statuses: &NodeStatuses,
     ) -> PostFilterResult {
+        self.timed(
+            ExtensionPoint::PostFilter,
+            self.post_filter.len(),
+            || self.post_filter_plugins(cluster, state, pod, statuses),
+            |result| result.status.code,
+        )
+    }
+
+    fn post_filter_plugins(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        statuses: &NodeStatuses,
+    ) -> PostFilterResult {
+        let mut laps = self.plugin_stopwatch(state);
         let mut reasons = smallvec::SmallVec::new();
         let mut nomination = NominatedNode::Keep;
         for plugin in &self.post_filter {
@@ -247,6 +295,7 @@ impl Profile {
                 continue;
             };
             let result = post_filter.post_filter_pod(cluster, self, state, pod, statuses);
+            laps.plugin(plugin.name(), ExtensionPoint::PostFilter, result.status.code);
             match result.status.code {
                 Code::Success | Code::UnschedulableAndUnresolvable => {
                     return PostFilterResult {

@@ -1,8 +1,12 @@
 //! PreScore, Score and NormalizeScore over a list of nodes: the full evaluation.
 
+use std::time::Duration;
+
+use super::commit::code_of;
 use crate::cluster::{ClusterView, PodInfo};
-use crate::framework::{CycleState, Profile, Status};
+use crate::framework::{Code, CycleState, NormalizeScore, Profile, Score, ScorePlugin, Status};
 use crate::ids::{NodeIdx, Symbol};
+use crate::telemetry::ExtensionPoint;
 
 /// The highest score of one plugin.
 const MAX_NODE_SCORE: i64 = 100;
@@ -43,11 +47,28 @@ impl Profile {
         pod: &PodInfo,
         feasible: &[NodeIdx],
     ) -> Result<(), Status> {
+        self.timed(
+            ExtensionPoint::PreScore,
+            self.pre_score.len(),
+            || self.pre_score_plugins(cluster, state, pod, feasible),
+            code_of,
+        )
+    }
+
+    fn pre_score_plugins(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        feasible: &[NodeIdx],
+    ) -> Result<(), Status> {
+        let mut laps = self.plugin_stopwatch(state);
         for preparing in &self.pre_score {
             let Some(pre_score) = preparing.plugin.pre_score() else {
                 continue;
             };
             let status = pre_score.pre_score_pod(cluster, state, pod, feasible);
+            laps.plugin(preparing.plugin.name(), ExtensionPoint::PreScore, status.code);
             if status.is_skip() {
                 if let Some(position) = preparing.follows {
                     state.skip_score(position);
@@ -74,45 +95,97 @@ impl Profile {
         pod: &PodInfo,
         feasible: &[NodeIdx],
     ) -> Result<ScoreRun, Status> {
+        let scoring = Scoring {
+            profile: self,
+            cluster,
+            state,
+            pod,
+        };
+        let mut watch = self.stopwatch();
+        let mut normalizing = Duration::ZERO;
+        let run = scoring.run(feasible, &mut normalizing);
+        let code = code_of(&run);
+        watch.point(ExtensionPoint::Score, code);
+        watch.record(ExtensionPoint::ScoreExtensionNormalize, code, normalizing);
+        run
+    }
+}
+
+/// What the scores of one pod are computed from.
+struct Scoring<'a> {
+    profile: &'a Profile,
+    cluster: &'a ClusterView<'a>,
+    state: &'a CycleState,
+    pod: &'a PodInfo,
+}
+
+impl Scoring<'_> {
+    /// Scores by plugin and in sum; adds what normalising takes to `normalizing`.
+    fn run(&self, feasible: &[NodeIdx], normalizing: &mut Duration) -> Result<ScoreRun, Status> {
         let mut run = ScoreRun {
             nodes: feasible.to_vec(),
             plugins: Vec::new(),
             totals: vec![0; feasible.len()],
         };
-        for (position, scorer) in self.score.iter().enumerate() {
-            if state.is_score_skipped(position) {
+        for (position, scorer) in self.profile.score.iter().enumerate() {
+            if self.state.is_score_skipped(position) {
                 continue;
             }
             let Some(score) = scorer.plugin.score() else { continue };
-            let name = scorer.plugin.name();
-            let nodes = feasible.iter().filter_map(|idx| cluster.nodes.get(*idx));
-            let raw = nodes
-                .map(|node| score.score_node(cluster, state, pod, node))
-                .collect::<Result<Vec<_>, _>>()
-                .map_err(|status| score_error(name, &status))?;
+            let raw = self.raw(scorer, score, feasible)?;
             let mut weighted = raw.clone();
             if let Some(normalizer) = score.normalizer() {
-                let status = normalizer.normalize(state, pod, &mut weighted);
-                if !status.is_success() {
-                    return Err(Status::error(format!(
-                        "running Normalize on Score plugins: {}",
-                        status.message()
-                    )));
-                }
+                let mut watch = self.profile.stopwatch();
+                let normalized = self.normalize(scorer, normalizer, &mut weighted);
+                *normalizing += watch.lap();
+                normalized?;
             }
             for (total, value) in run.totals.iter_mut().zip(&mut weighted) {
-                check_range(name, *value)?;
+                check_range(scorer.plugin.name(), *value)?;
                 *value *= scorer.weight;
                 *total += *value;
             }
             run.plugins.push(PluginScores {
-                plugin: name,
+                plugin: scorer.plugin.name(),
                 normalizes: score.normalizer().is_some(),
                 raw,
                 weighted,
             });
         }
         Ok(run)
+    }
+
+    fn raw(&self, scorer: &ScorePlugin, score: &dyn Score, feasible: &[NodeIdx]) -> Result<Vec<i64>, Status> {
+        let mut laps = self.profile.plugin_stopwatch(self.state);
+        let nodes = feasible.iter().filter_map(|idx| self.cluster.nodes.get(*idx));
+        let raw = nodes
+            .map(|node| score.score_node(self.cluster, self.state, self.pod, node))
+            .collect::<Result<Vec<_>, _>>();
+        let name = scorer.plugin.name();
+        laps.plugin_calls(name, ExtensionPoint::Score, code_of(&raw), feasible.len());
+        raw.map_err(|status| score_error(name, &status))
+    }
+
+    fn normalize(
+        &self,
+        scorer: &ScorePlugin,
+        normalizer: &dyn NormalizeScore,
+        scores: &mut [i64],
+    ) -> Result<(), Status> {
+        let mut laps = self.profile.plugin_stopwatch(self.state);
+        let status = normalizer.normalize(self.state, self.pod, scores);
+        laps.plugin(
+            scorer.plugin.name(),
+            ExtensionPoint::ScoreExtensionNormalize,
+            status.code,
+        );
+        if status.code == Code::Success {
+            return Ok(());
+        }
+        Err(Status::error(format!(
+            "running Normalize on Score plugins: {}",
+            status.message()
+        )))
     }
 }
 

@@ -1,6 +1,7 @@
 //! What surrounds the scheduler: requests to the API server, the lease, health checks, build and feature gates.
 
-use std::sync::{LazyLock, OnceLock};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use super::super::cells::{Buckets, Counter, Gauge, Histogram, Table};
@@ -46,8 +47,8 @@ pub(super) struct Cells {
     leases: Names,
     /// `[lease]`
     leading: Table<Gauge>,
-    /// `[lease]`
-    slow_renewals: Table<Counter>,
+    /// `[lease]`: kept by the election
+    slow_renewals: Table<Arc<AtomicU64>>,
     checks: Names,
     /// `[check][endpoint]`
     health: Table<Gauge>,
@@ -107,9 +108,10 @@ impl Cells {
         page.counters(
             "leader_election_slowpath",
             "[ALPHA] Renewals that had to read the lease before they could write it",
-            self.slow_renewals
-                .used()
-                .map(|(index, cell)| (vec![("name", self.leases.get(index).unwrap_or_default())], cell.value())),
+            self.slow_renewals.used().map(|(index, count)| {
+                let name = self.leases.get(index).unwrap_or_default();
+                (vec![("name", name)], count.load(Ordering::Relaxed))
+            }),
         )?;
         self.write_health(page)?;
         self.write_build(page)
@@ -216,16 +218,12 @@ impl Metrics {
         }
     }
 
-    /// A renewal of the lease `name` had to read it first.
-    pub fn leader_slow_path(&self, name: &str) {
-        let cell = self
-            .environment
-            .leases
-            .index(name)
-            .and_then(|index| self.environment.slow_renewals.cell(index, Counter::default));
-        if let Some(cell) = cell {
-            cell.add(1);
-        }
+    /// Shows `count` as the number of renewals of the lease `name` that had to read it first; the first count stays.
+    pub fn leader_slow_path(&self, name: &str, count: &Arc<AtomicU64>) {
+        let index = self.environment.leases.index(name);
+        // Made here and read by scrapes: there is nothing to record.
+        let _: Option<&Arc<AtomicU64>> =
+            index.and_then(|index| self.environment.slow_renewals.cell(index, || Arc::clone(count)));
     }
 
     /// A health check was evaluated.

@@ -1,6 +1,7 @@
 //! Extension points, plugins and work in flight.
 
-use std::sync::{Arc, LazyLock};
+use std::collections::BTreeMap;
+use std::sync::{Arc, LazyLock, OnceLock};
 use std::time::Duration;
 
 use super::super::cells::{Buckets, Counter, Gauge, Histogram, Table};
@@ -12,9 +13,12 @@ use super::{MAX_PROFILES, Metrics, split_index, table_index};
 /// Most operations that `goroutines` tells apart: the points and a few tasks of binding; 64 leaves room for plugins.
 const MAX_OPERATIONS: usize = 64;
 
+/// Most sets of plugins that take part in decisions. A set follows from a profile and from what its plugins skip, of
+/// which a cluster sees a few dozen; a set takes under 1 KB.
+const MAX_SETS: usize = 512;
+
 const POINTS: usize = ExtensionPoint::ALL.len();
 const STATUSES: usize = StatusLabel::ALL.len();
-const EVALUATIONS: usize = EvaluationPoint::ALL.len();
 
 static POINT_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::exponential_seconds(0.0001, 2.0, 12));
 pub(super) static PLUGIN_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::exponential_seconds(0.000_01, 1.5, 20));
@@ -22,6 +26,13 @@ pub(super) static PLUGIN_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::
 /// An operation whose concurrency is shown, found once by [`Metrics::operation`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct OperationLabel(usize);
+
+/// Plugins that take part in a decision together, found once by [`Metrics::evaluation_set`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct EvaluationSet(usize);
+
+/// Plugins, by index, with the points at which they take part.
+type Members = Vec<(usize, EvaluationPoint)>;
 
 /// Counts an operation as running until it is dropped.
 #[derive(Debug)]
@@ -43,7 +54,9 @@ pub(super) struct Cells {
     points: Table<Histogram>,
     /// `[plugin][point][status]`
     plugins: Table<Histogram>,
-    /// `[profile][plugin][evaluation point]`
+    /// `[set]`: profile and members
+    sets: Box<[OnceLock<(usize, Members)>]>,
+    /// `[set]`
     evaluations: Table<Counter>,
     operations: Names,
     /// `[operation]`
@@ -56,7 +69,8 @@ impl Cells {
             plugin_count,
             points: Table::new(MAX_PROFILES * POINTS * STATUSES),
             plugins: Table::new(plugin_count * POINTS * STATUSES),
-            evaluations: Table::new(MAX_PROFILES * plugin_count * EVALUATIONS),
+            sets: (0..MAX_SETS).map(|_| OnceLock::new()).collect(),
+            evaluations: Table::new(MAX_SETS),
             operations: Names::new(MAX_OPERATIONS),
             running: Table::new(MAX_OPERATIONS),
         }
@@ -66,6 +80,20 @@ impl Cells {
         if let Some(cell) = self.running.cell(operation.0, Gauge::default) {
             cell.add(delta);
         }
+    }
+
+    /// The sets' counters, added up by (profile, plugin, point).
+    fn evaluations_by_plugin(&self) -> BTreeMap<(usize, usize, &'static str), u64> {
+        let mut sums = BTreeMap::new();
+        for (index, cell) in self.evaluations.used() {
+            let Some((profile, members)) = self.sets.get(index).and_then(OnceLock::get) else {
+                continue;
+            };
+            for (plugin, point) in members {
+                *sums.entry((*profile, *plugin, point.as_str())).or_default() += cell.value();
+            }
+        }
+        sums
     }
 
     pub(super) fn write(&self, page: &mut Page<'_>, profiles: &Names, plugins: &Names) -> std::fmt::Result {
@@ -100,18 +128,16 @@ impl Cells {
         page.counters(
             "scheduler_plugin_evaluation",
             "[BETA] Cycles in which a plugin took part, by plugin, extension point and profile",
-            self.evaluations.used().map(|(index, cell)| {
-                let (profile, [plugin, point_idx]) = split_index(index, [self.plugin_count, EVALUATIONS]);
-                let labels = vec![
-                    ("plugin", plugins.get(plugin).unwrap_or_default()),
-                    (
-                        "extension_point",
-                        EvaluationPoint::ALL.get(point_idx).map_or("", |point| point.as_str()),
-                    ),
-                    ("profile", profiles.get(profile).unwrap_or_default()),
-                ];
-                (labels, cell.value())
-            }),
+            self.evaluations_by_plugin()
+                .into_iter()
+                .map(|((profile, plugin, point), value)| {
+                    let labels = vec![
+                        ("plugin", plugins.get(plugin).unwrap_or_default()),
+                        ("extension_point", point),
+                        ("profile", profiles.get(profile).unwrap_or_default()),
+                    ];
+                    (labels, value)
+                }),
         )?;
         page.gauges(
             "scheduler_goroutines",
@@ -164,15 +190,22 @@ impl Metrics {
         }
     }
 
-    /// A plugin took part in a cycle at this point (it was not skipped).
-    pub fn plugin_evaluated(&self, profile: usize, plugin: usize, point: EvaluationPoint) {
-        let parts = [
-            (profile, MAX_PROFILES),
-            (plugin, self.framework.plugin_count),
-            (point.index(), EVALUATIONS),
-        ];
-        let cell = table_index(&parts).and_then(|index| self.framework.evaluations.cell(index, Counter::default));
-        if let Some(cell) = cell {
+    /// Finds or adds plugins that take part in a decision together, in this order, for [`Metrics::plugins_evaluated`].
+    /// O(sets); beyond 512 sets the answer is one that records nothing.
+    #[must_use]
+    pub fn evaluation_set(&self, profile: usize, members: Vec<(usize, EvaluationPoint)>) -> EvaluationSet {
+        let wanted = (profile, members);
+        let position = self
+            .framework
+            .sets
+            .iter()
+            .position(|set| set.get_or_init(|| wanted.clone()) == &wanted);
+        EvaluationSet(position.unwrap_or(usize::MAX))
+    }
+
+    /// All plugins of a set took part in a decision (they were not skipped).
+    pub fn plugins_evaluated(&self, set: EvaluationSet) {
+        if let Some(cell) = self.framework.evaluations.cell(set.0, Counter::default) {
             cell.add(1);
         }
     }

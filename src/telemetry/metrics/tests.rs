@@ -1,8 +1,10 @@
 //! The page: names, labels, buckets.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use super::super::exposition::{AllowedValues, Exposition};
 use super::super::labels::{
     AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome,
     HttpVerb, QueueKind, StatusLabel,
@@ -18,6 +20,7 @@ fn metrics() -> Arc<Metrics> {
             stage: "ALPHA".to_owned(),
             enabled: false,
         }],
+        exposition: Exposition::default(),
     });
     metrics.set_api_server("127.0.0.1:6443");
     Arc::new(metrics)
@@ -69,7 +72,14 @@ fn every_recorder_writes_its_family() {
     metrics.preemption_victims(3);
     metrics.extension_point(1, ExtensionPoint::Filter, StatusLabel::Success, millis);
     metrics.plugin_execution(1, ExtensionPoint::Score, StatusLabel::Skip, millis);
-    metrics.plugin_evaluated(0, 1, EvaluationPoint::PreScore);
+    for members in [
+        vec![(1, EvaluationPoint::PreScore)],
+        vec![(0, EvaluationPoint::Filter), (1, EvaluationPoint::PreScore)],
+    ] {
+        let set = metrics.evaluation_set(0, members.clone());
+        assert_eq!(metrics.evaluation_set(0, members), set);
+        metrics.plugins_evaluated(set);
+    }
     metrics.pending_pods_add(QueueKind::Gated, 4);
     metrics.queue_incoming(QueueKind::Backoff, event, 2);
     metrics.inflight_events_add(event, 7);
@@ -80,6 +90,9 @@ fn every_recorder_writes_its_family() {
     metrics.api_request(HttpVerb::Post, Some(201), millis);
     metrics.api_request(HttpVerb::Get, None, millis);
     metrics.leader("kube-scheduler", true);
+    let slow = Arc::new(AtomicU64::new(1));
+    metrics.leader_slow_path("kube-scheduler", &slow);
+    slow.store(2, Ordering::Relaxed);
     metrics.health_check("ping", HealthEndpoint::Livez, HealthOutcome::Success);
     metrics.engine_evaluation(EngineMode::Incremental, millis);
     metrics.object_malformed("Pod");
@@ -96,7 +109,8 @@ fn every_recorder_writes_its_family() {
         "scheduler_preemption_victims_bucket{le=\"4\"} 1",
         r#"scheduler_framework_extension_point_duration_seconds_count{extension_point="Filter",profile="batch",status="Success"} 1"#,
         r#"scheduler_plugin_execution_duration_seconds_count{extension_point="Score",plugin="NodeResourcesFit",status="Skip"} 1"#,
-        r#"scheduler_plugin_evaluation_total{extension_point="PreScore",plugin="NodeResourcesFit",profile="default-scheduler"} 1"#,
+        r#"scheduler_plugin_evaluation_total{extension_point="PreScore",plugin="NodeResourcesFit",profile="default-scheduler"} 2"#,
+        r#"scheduler_plugin_evaluation_total{extension_point="Filter",plugin="NodeName",profile="default-scheduler"} 1"#,
         r#"scheduler_pending_pods{queue="gated"} 4"#,
         r#"scheduler_queue_incoming_pods_total{event="NodeAdd",queue="backoff"} 2"#,
         r#"scheduler_inflight_events{event="NodeAdd"} 7"#,
@@ -108,6 +122,7 @@ fn every_recorder_writes_its_family() {
         r#"rest_client_requests_total{code="201",host="127.0.0.1:6443",method="POST"} 1"#,
         r#"rest_client_requests_total{code="<error>",host="127.0.0.1:6443",method="GET"} 1"#,
         r#"leader_election_master_status{name="kube-scheduler"} 1"#,
+        r#"leader_election_slowpath_total{name="kube-scheduler"} 2"#,
         r#"kubernetes_healthcheck{name="ping",type="livez"} 1"#,
         r#"kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1"#,
         r#"kubernetes_feature_enabled{name="GangScheduling",stage="ALPHA"} 0"#,
@@ -150,4 +165,47 @@ fn indices_split_as_they_were_joined() {
     assert_eq!(table_index(&[(2, 3), (1, 4), (3, 5)]), Some(48));
     assert_eq!(split_index(48, [4, 5]), (2, [1, 3]));
     assert_eq!(table_index(&[(3, 3), (0, 4)]), None);
+}
+
+#[test]
+fn disabled_metrics_and_unexpected_values_are_not_shown() {
+    let metrics = Arc::new(Metrics::new(&MetricsOptions {
+        profiles: vec!["default-scheduler".to_owned(), "batch".to_owned()],
+        exposition: Exposition {
+            disabled: ["scheduler_pending_pods", "process_cpu_seconds_total"]
+                .map(str::to_owned)
+                .into(),
+            allowed: [
+                "scheduler_schedule_attempts_total",
+                "scheduler_scheduling_attempt_duration_seconds",
+            ]
+            .map(|metric| AllowedValues {
+                metric: metric.to_owned(),
+                label: "profile".to_owned(),
+                values: vec!["default-scheduler".to_owned()],
+            })
+            .into(),
+        },
+        ..MetricsOptions::default()
+    }));
+    for profile in [0, 1, 1] {
+        metrics.schedule_attempt(profile, AttemptResult::Scheduled, Duration::from_millis(3));
+    }
+    let page = metrics.exposition();
+    assert!(!page.contains("scheduler_pending_pods") && !page.contains("process_cpu_seconds_total"));
+    assert!(page.contains("scheduler_preemption_attempts_total 0\n"));
+    assert_eq!(
+        lines(&page, "scheduler_schedule_attempts_total"),
+        [
+            r#"scheduler_schedule_attempts_total{profile="default-scheduler",result="scheduled"} 1"#,
+            r#"scheduler_schedule_attempts_total{profile="unexpected",result="scheduled"} 2"#,
+        ]
+    );
+    assert_eq!(
+        lines(&page, "scheduler_scheduling_attempt_duration_seconds_sum"),
+        [
+            r#"scheduler_scheduling_attempt_duration_seconds_sum{profile="default-scheduler",result="scheduled"} 0.003"#,
+            r#"scheduler_scheduling_attempt_duration_seconds_sum{profile="unexpected",result="scheduled"} 0.006"#,
+        ]
+    );
 }

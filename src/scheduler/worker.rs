@@ -28,26 +28,26 @@ const MAX_CONFLICTS: u32 = 8;
 
 /// What all workers share.
 #[derive(Clone, Debug)]
-pub struct WorkerParts {
+pub(super) struct WorkerParts {
     /// Objects, ledger and change log.
-    pub cluster: Arc<Cluster>,
+    pub(super) cluster: Arc<Cluster>,
     /// Where pods come from and go back to.
-    pub queue: Arc<SchedulingQueue>,
+    pub(super) queue: Arc<SchedulingQueue>,
     /// Where reserved pods go.
-    pub binding: Arc<BindingPool>,
+    pub(super) binding: Arc<BindingPool>,
     /// What becomes of pods that fit nowhere.
-    pub failures: Arc<FailureHandler>,
+    pub(super) failures: Arc<FailureHandler>,
     /// How rules that span nodes commit.
-    pub commit: Arc<CommitLock>,
+    pub(super) commit: Arc<CommitLock>,
     /// Recorders.
-    pub metrics: Arc<Metrics>,
+    pub(super) metrics: Arc<Metrics>,
     /// Time.
-    pub clock: Clock,
+    pub(super) clock: Clock,
 }
 
 /// One worker.
 #[derive(Debug)]
-pub struct Worker {
+pub(super) struct Worker {
     parts: WorkerParts,
     view: View,
     engine: Engine,
@@ -64,8 +64,7 @@ enum Reserved {
 
 impl Worker {
     /// A worker whose choices among equals follow from `seed`.
-    #[must_use]
-    pub fn new(parts: WorkerParts, seed: u64) -> Self {
+    pub(super) fn new(parts: WorkerParts, seed: u64) -> Self {
         let view = View::new(&parts.cluster);
         Self {
             view,
@@ -76,7 +75,7 @@ impl Worker {
     }
 
     /// Schedules pods until the queue or the binding pool is closed.
-    pub fn run(mut self) {
+    pub(super) fn run(mut self) {
         loop {
             let Some(slot) = self.parts.binding.acquire_slot() else {
                 return;
