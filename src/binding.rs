@@ -112,6 +112,7 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         cluster: parts.cluster,
         queue: parts.queue,
         client: parts.clients.bind,
+        operation: parts.metrics.operation("binding"),
         metrics: parts.metrics,
         clock: parts.clock,
         may_act: parts.may_act,

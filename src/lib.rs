@@ -15,10 +15,10 @@
 //! | [`preemption`] | candidates and victims: computes, does not evict |
 //! | [`plugins`] | the in-tree plugins, one file each, named as in the configuration |
 //! | [`queue`] | active, backoff, unschedulable and gated pods; queueing hints |
-//! | [`cycle`] | the scheduling cycle, the incremental engine and its workers |
+//! | [`cycle`] | the scheduling cycle and the incremental engine |
 //! | [`binding`] | the async pool that binds, writes conditions and events, and unreserves |
 //! | [`server`] | health, metrics, configz |
-//! | [`scheduler`] | all of it put together |
+//! | [`scheduler`] | all of it put together, and the workers |
 
 pub mod binding;
 pub mod client;

@@ -31,17 +31,17 @@ const SOURCES: [&str; 8] = [
 /// the lines above it.
 const ORDER: [&[&str]; 12] = [
     &["ids", "resources", "clock", "sync", "invariants", "telemetry"],
+    &["client"],
     &["ledger"],
-    &["topology"],
     &["cluster"],
     &["framework"],
     &["preemption"],
     &["plugins"],
     &["queue"],
     &["cycle"],
-    &["client"],
     &["binding"],
     &["server"],
+    &["scheduler"],
 ];
 /// Modules outside of the order: test builders, and the outermost ones, which wire everything.
 const OUTSIDE: [&str; 3] = ["testing", "main", "lib"];

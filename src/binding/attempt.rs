@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::pool::{BindingPool, bind_failure, shutting_down};
 use crate::binding::{BindTask, Failure};
+use crate::framework::Code;
 use crate::ids::{PodUid, Symbol};
 use crate::ledger::PromiseState;
 
@@ -45,6 +46,15 @@ pub(super) enum Ending {
 }
 
 impl Ending {
+    /// As the status of the point.
+    pub(super) const fn code(&self) -> Code {
+        match self {
+            Self::Bound => Code::Success,
+            Self::Failed(Failure::Refused(_)) => Code::Unschedulable,
+            Self::Gone | Self::Fenced | Self::Elsewhere(_) | Self::Failed(_) => Code::Error,
+        }
+    }
+
     pub(super) const fn name(&self) -> &'static str {
         match self {
             Self::Bound => "bound",

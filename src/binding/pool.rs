@@ -18,10 +18,10 @@ use super::waiting::Wait;
 use crate::binding::{BindTask, Failure, FailureHandler, Slot, StatusPatch, WaitOutcome, WaitingMap};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, PodInfo};
-use crate::framework::{ApiRequest, BindOutcome, CycleState, NominatedNode, Status, WaitingPods};
+use crate::framework::{ApiRequest, BindOutcome, Code, CycleState, NominatedNode, Status, WaitingPods};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{Exit, SchedulingQueue};
-use crate::telemetry::{AttemptResult, Metrics, StatusLabel, bind_span};
+use crate::telemetry::{AttemptResult, ExtensionPoint, Metrics, OperationLabel, StatusLabel, bind_span};
 
 /// The writers get this long to write what they have when the binds took all the time there was.
 const LAST_WRITES: Duration = Duration::from_secs(2);
@@ -33,6 +33,8 @@ pub struct BindingPool {
     pub(super) queue: Arc<SchedulingQueue>,
     pub(super) client: Client,
     pub(super) metrics: Arc<Metrics>,
+    /// What the tasks are called in metrics.
+    pub(super) operation: OperationLabel,
     pub(super) clock: Clock,
     pub(super) may_act: Arc<dyn Fn() -> bool + Send + Sync>,
     pub(super) deadline: Duration,
@@ -106,7 +108,10 @@ impl BindingPool {
 
     /// A plugin that panics fails its pod alone.
     async fn guarded(self: Arc<Self>, task: BindTask, wait: Option<Wait>, slot: Slot) {
-        let counted = Counted::new(&self.metrics);
+        let counted = (
+            Counted::new(&self.metrics),
+            self.metrics.start_operation(self.operation),
+        );
         let (copy, started, node) = (task.queued.clone(), task.started, task.node);
         let run = AssertUnwindSafe(self.run(task, wait, slot)).catch_unwind();
         if run.await.is_err() {
@@ -183,14 +188,28 @@ impl BindingPool {
     }
 
     async fn bind(&self, task: &BindTask) -> Ending {
-        for plugin in task.queued.profile.bind_plugins() {
+        let mut watch = task.queued.profile.stopwatch();
+        let ending = self.run_bind(task).await;
+        watch.point(ExtensionPoint::Bind, ending.code());
+        ending
+    }
+
+    async fn run_bind(&self, task: &BindTask) -> Ending {
+        let profile = &task.queued.profile;
+        let mut laps = profile.plugin_stopwatch(&task.state);
+        for plugin in profile.bind_plugins() {
             let Some(bind) = plugin.bind() else { continue };
             let name = plugin.name();
-            return match bind.bind_pod(&task.state, &task.queued.pod, task.node) {
-                BindOutcome::Skip => continue,
+            let ending = match bind.bind_pod(&task.state, &task.queued.pod, task.node) {
+                BindOutcome::Skip => {
+                    laps.plugin(name, ExtensionPoint::Bind, Code::Skip);
+                    continue;
+                }
                 BindOutcome::Request(ApiRequest::BindPod) => self.bind_by_api(task, name).await,
                 BindOutcome::Future(future) => self.bind_by_plugin(task, name, future).await,
             };
+            laps.plugin(name, ExtensionPoint::Bind, ending.code());
+            return ending;
         }
         Ending::Failed(Failure::Error("no Bind plugin took the pod".to_owned()))
     }
@@ -255,7 +274,17 @@ impl BindingPool {
         }
         self.failures.record_scheduled(queued, task.node);
         self.queue.leave(queued, Exit::Bound);
-        // The pod is bound, whatever these do: a panic here must not give its room back.
+        let plugins = queued.profile.post_bind_plugins().len();
+        let tell = || self.post_bind(task);
+        queued
+            .profile
+            .timed(ExtensionPoint::PostBind, plugins, tell, |()| Code::Success);
+    }
+
+    /// The pod is bound, whatever these do: a panic here must not give its room back.
+    fn post_bind(&self, task: &BindTask) {
+        let queued = &task.queued;
+        let mut laps = queued.profile.plugin_stopwatch(&task.state);
         for plugin in queued.profile.post_bind_plugins() {
             let Some(post_bind) = plugin.post_bind() else { continue };
             let tell = || post_bind.post_bind_pod(&task.state, &queued.pod, task.node);
@@ -263,6 +292,7 @@ impl BindingPool {
                 self.metrics.panicked();
                 tracing::error!(plugin = %plugin.name(), pod = queued.pod.full_name(), "PostBind panicked");
             }
+            laps.plugin(plugin.name(), ExtensionPoint::PostBind, Code::Success);
         }
     }
 

@@ -2,67 +2,97 @@
 //!
 //! Source: `pkg/scheduler/framework/runtime/framework.go` (`RunPreBindPreFlights`, `RunPreBindPlugins`), Kubernetes 1.36.
 
-use futures::future::join_all;
+use futures::future::{BoxFuture, join_all};
 
 use super::pool::BindingPool;
 use crate::binding::{BindTask, Failure};
 use crate::framework::{Code, Status};
 use crate::ids::Symbol;
+use crate::telemetry::ExtensionPoint;
 
 impl BindingPool {
     /// Positions of the PreBind plugins that will act.
     pub(super) fn pre_flight(&self, task: &BindTask) -> Result<Vec<usize>, Status> {
-        let mut acting = Vec::new();
-        for (position, plugin) in task.queued.profile.pre_bind_plugins().iter().enumerate() {
-            let Some(pre_bind) = plugin.pre_bind() else { continue };
-            let status = pre_bind.pre_bind_pre_flight(&task.state, &task.queued.pod, task.node);
-            match status.code {
-                Code::Success => acting.push(position),
-                Code::Skip => {}
-                _ => {
-                    let (name, text) = (plugin.name(), status.message());
-                    return Err(Status::error(format!(
-                        "running PreBindPreFlight plugin {name:?}: {text}"
-                    )));
-                }
-            }
-        }
-        Ok(acting)
+        let profile = &task.queued.profile;
+        profile.timed(
+            ExtensionPoint::PreBindPreFlight,
+            profile.pre_bind_plugins().len(),
+            || acting(task),
+            |outcome| match outcome {
+                Ok(acting) if acting.is_empty() => Code::Skip,
+                Ok(_) => Code::Success,
+                Err(status) => status.code,
+            },
+        )
     }
 
     /// Runs them: neighbours that allow it at the same time, the others one after another; the first failure ends it.
     pub(super) async fn prepare(&self, task: &BindTask, acting: &[usize]) -> Result<(), Failure> {
-        if acting.is_empty() {
-            return Ok(());
-        }
-        let profile = std::sync::Arc::clone(&task.queued.profile);
-        let plugins = profile.pre_bind_plugins();
-        let mut group = Vec::new();
-        for (position, plugin) in plugins.iter().enumerate() {
-            let Some(pre_bind) = plugin.pre_bind() else { continue };
-            let parallel = pre_bind.allow_parallel();
-            if !parallel {
-                run_group(&mut group).await?;
-            }
-            if acting.contains(&position) {
-                group.push((
-                    plugin.name(),
-                    pre_bind.pre_bind_pod(&task.state, &task.queued.pod, task.node),
-                ));
-            }
-            if !parallel {
-                run_group(&mut group).await?;
-            }
-        }
-        run_group(&mut group).await
+        let mut watch = task.queued.profile.point_stopwatch(acting.len());
+        let prepared = run(task, acting).await;
+        watch.point(ExtensionPoint::PreBind, code_of(&prepared));
+        prepared
     }
 }
 
-type Running = (Symbol, futures::future::BoxFuture<'static, Status>);
+fn acting(task: &BindTask) -> Result<Vec<usize>, Status> {
+    let profile = &task.queued.profile;
+    let mut laps = profile.plugin_stopwatch(&task.state);
+    let mut acting = Vec::new();
+    for (position, plugin) in profile.pre_bind_plugins().iter().enumerate() {
+        let Some(pre_bind) = plugin.pre_bind() else { continue };
+        let status = pre_bind.pre_bind_pre_flight(&task.state, &task.queued.pod, task.node);
+        laps.plugin(plugin.name(), ExtensionPoint::PreBindPreFlight, status.code);
+        match status.code {
+            Code::Success => acting.push(position),
+            Code::Skip => {}
+            _ => {
+                let (name, text) = (plugin.name(), status.message());
+                return Err(Status::error(format!(
+                    "running PreBindPreFlight plugin {name:?}: {text}"
+                )));
+            }
+        }
+    }
+    Ok(acting)
+}
 
-async fn run_group(group: &mut Vec<Running>) -> Result<(), Failure> {
-    let (names, futures): (Vec<_>, Vec<_>) = std::mem::take(group).into_iter().unzip();
-    for (name, status) in names.into_iter().zip(join_all(futures).await) {
+async fn run(task: &BindTask, acting: &[usize]) -> Result<(), Failure> {
+    if acting.is_empty() {
+        return Ok(());
+    }
+    let mut group = Vec::new();
+    for (position, plugin) in task.queued.profile.pre_bind_plugins().iter().enumerate() {
+        let Some(pre_bind) = plugin.pre_bind() else { continue };
+        let parallel = pre_bind.allow_parallel();
+        if !parallel {
+            run_group(&mut group).await?;
+        }
+        if acting.contains(&position) {
+            let future = pre_bind.pre_bind_pod(&task.state, &task.queued.pod, task.node);
+            group.push(timed(task, plugin.name(), future));
+        }
+        if !parallel {
+            run_group(&mut group).await?;
+        }
+    }
+    run_group(&mut group).await
+}
+
+type Running<'t> = BoxFuture<'t, (Symbol, Status)>;
+
+/// One plugin's work with its name, timed in a sampled cycle.
+fn timed(task: &BindTask, name: Symbol, future: BoxFuture<'static, Status>) -> Running<'_> {
+    Box::pin(async move {
+        let mut laps = task.queued.profile.plugin_stopwatch(&task.state);
+        let status = future.await;
+        laps.plugin(name, ExtensionPoint::PreBind, status.code);
+        (name, status)
+    })
+}
+
+async fn run_group(group: &mut Vec<Running<'_>>) -> Result<(), Failure> {
+    for (name, status) in join_all(std::mem::take(group)).await {
         if status.is_rejected() {
             return Err(Failure::Refused(status.message()));
         }
@@ -74,4 +104,12 @@ async fn run_group(group: &mut Vec<Running>) -> Result<(), Failure> {
         }
     }
     Ok(())
+}
+
+const fn code_of(outcome: &Result<(), Failure>) -> Code {
+    match outcome {
+        Ok(()) => Code::Success,
+        Err(Failure::Error(_)) => Code::Error,
+        Err(_) => Code::Unschedulable,
+    }
 }
