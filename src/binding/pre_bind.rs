@@ -82,7 +82,7 @@ async fn run(task: &BindTask, acting: &[usize]) -> Result<(), Failure> {
 type Running<'t> = BoxFuture<'t, (Symbol, Status)>;
 
 /// One plugin's work with its name, timed in a sampled cycle.
-fn timed(task: &BindTask, name: Symbol, future: BoxFuture<'static, Status>) -> Running<'_> {
+fn timed<'t>(task: &'t BindTask, name: Symbol, future: BoxFuture<'static, Status>) -> Running<'t> {
     Box::pin(async move {
         let mut laps = task.queued.profile.plugin_stopwatch(&task.state);
         let status = future.await;
