@@ -83,8 +83,8 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
     let in_flight = Arc::new(AtomicUsize::new(0));
     let writers = TaskTracker::new();
     let events = EventWriter::start(
-        parts.clients.status.clone(),
-        EventOptions {
+        &parts.clients.status,
+        &EventOptions {
             queue_length: parts.settings.event_queue_length,
             concurrency: parts.settings.event_concurrency,
             binds_in_flight: Arc::clone(&in_flight),

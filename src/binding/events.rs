@@ -109,8 +109,8 @@ impl EventWriter {
     /// Starts the writer's lanes.
     #[must_use]
     pub fn start(
-        client: Client,
-        options: EventOptions,
+        client: &Client,
+        options: &EventOptions,
         metrics: Arc<Metrics>,
         clock: Clock,
         tracker: &TaskTracker,

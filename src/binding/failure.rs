@@ -45,11 +45,11 @@ impl Failure {
         }))
     }
 
-    fn message(&self) -> String {
+    fn into_message(self) -> String {
         match self {
             Self::Unschedulable(error) => error.message(),
             Self::NoNodes => NO_NODES.to_owned(),
-            Self::Refused(text) | Self::Error(text) => text.clone(),
+            Self::Refused(text) | Self::Error(text) => text,
         }
     }
 
@@ -111,10 +111,11 @@ impl FailureHandler {
         if nomination == NominatedNode::Clear {
             self.cluster.ledger.clear_nomination(current.uid);
         }
-        let message = failure.message();
+        let reason = failure.reason().to_owned();
+        let message = failure.into_message();
         tracing::debug!(pod = current.full_name(), message, "not scheduled");
         self.record(&current, profile.name, message.clone());
-        let condition = Some((failure.reason().to_owned(), message));
+        let condition = Some((reason, message));
         self.status.write(StatusPatch {
             pod: current,
             condition,

@@ -12,6 +12,10 @@ use crate::telemetry::{EngineMode, Metrics};
 
 /// What was decided about a pod.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made a pod and moved at once; a box would allocate"
+)]
 pub enum Decision {
     /// This node, and what the plugins remember for the points that follow.
     Node(NodeIdx, CycleState),

@@ -63,6 +63,10 @@ enum Slot {
 
 /// What the engine says about a pod.
 #[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made a pod and moved at once; a box would allocate"
+)]
 pub(crate) enum Answer {
     /// One of the best nodes, and what the plugins remember of the class.
     Node(NodeIdx, CycleState),

@@ -130,7 +130,7 @@ impl Worker {
         loop {
             let commit = Arc::clone(&self.parts.commit);
             // Under this lock no other worker commits: what is found out stands.
-            let alone = (conflicts > 0 && conflicts >= MAX_CONFLICTS).then(|| {
+            let alone = (conflicts >= MAX_CONFLICTS).then(|| {
                 self.parts.metrics.commit_evaluation();
                 commit.write()
             });

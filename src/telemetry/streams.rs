@@ -50,7 +50,7 @@ impl SplitStreams {
     /// Writes out what is buffered.
     pub(super) fn flush(&self) {
         // Nobody is left to tell when the log cannot be written.
-        let _: std::io::Result<()> = self.info.lock().flush();
+        drop(self.info.lock().flush());
     }
 
     /// Flushes every so often until the answer is dropped.

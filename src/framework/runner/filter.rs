@@ -41,7 +41,7 @@ pub struct Narrowed {
 }
 
 impl Narrowed {
-    fn intersect(self, nodes: Vec<Symbol>, plugin: Symbol) -> Self {
+    fn intersect(self, nodes: &[Symbol], plugin: Symbol) -> Self {
         let kept = self.nodes.into_iter().filter(|node| nodes.contains(node)).collect();
         let mut plugins = self.plugins;
         plugins.push(plugin);
@@ -124,7 +124,7 @@ impl Profile {
                     nodes,
                     plugins: vec![name],
                 },
-                Some(before) => before.intersect(nodes, name),
+                Some(before) => before.intersect(&nodes, name),
             };
             if next.nodes.is_empty() {
                 return PreFilterRun::Rejected {
