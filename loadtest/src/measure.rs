@@ -17,13 +17,14 @@ use supercargo_apiserver::check::EndState;
 
 use crate::bare::{Placement, post_bindings, round_robin};
 use crate::client::ApiClient;
+use crate::controlplane::build::{Component, ensure};
 use crate::endstate;
 use crate::events::{Drained, EventCounts, count, drain};
 use crate::podwatch::{BoundPod, Counts, PodWatch};
 use crate::populate::{Pace, create_all};
 use crate::process::Managed;
 use crate::report::{Latency, RunReport};
-use crate::schedulers::{SchedulerLaunch, kube_scheduler, supercargo};
+use crate::schedulers::{SchedulerLaunch, kube_scheduler, own_binary, supercargo};
 use crate::target::{Target, TargetKind};
 use crate::workload::{Prepared, WorkloadSpec, prepare};
 
@@ -95,6 +96,7 @@ pub struct Outcome {
 /// # Errors
 /// When a part does not start, the workload cannot be made, or the server refuses something.
 pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]>) -> Result<Outcome> {
+    let launch = launch(spec, who).await?;
     let folder = RunFolder::create(spec.keep.as_deref(), who)?;
     let target = Target::start(spec.target, folder.path()).await?;
     let client = ApiClient::new(target.endpoint())?;
@@ -120,6 +122,7 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
     let run = Run {
         spec,
         who,
+        launch: &launch,
         client: &client,
         target: &target,
         prepared: &prepared,
@@ -135,10 +138,27 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
     Ok(Outcome { report, bound })
 }
 
+/// How the scheduler is started, its binary built: nothing is compiled while something is measured.
+async fn launch(spec: &RunSpec, who: SchedulerKind) -> Result<SchedulerLaunch> {
+    let mut launch = spec.launch.clone();
+    launch.json_only = spec.target == TargetKind::Embedded;
+    let given = launch.binary.take();
+    let build = move || match who {
+        SchedulerKind::Supercargo => given.map_or_else(|| own_binary("supercargo"), Ok).map(Some),
+        SchedulerKind::KubeScheduler => ensure(Component::KubeScheduler).map(|_| None),
+        SchedulerKind::BareClient => Ok(None),
+    };
+    launch.binary = tokio::task::spawn_blocking(build)
+        .await
+        .context("the build task failed")??;
+    Ok(launch)
+}
+
 /// The parts of a run in progress.
 struct Run<'a> {
     spec: &'a RunSpec,
     who: SchedulerKind,
+    launch: &'a SchedulerLaunch,
     client: &'a ApiClient,
     target: &'a Target,
     prepared: &'a Prepared,
@@ -159,17 +179,9 @@ impl Run<'_> {
         let kubeconfig = self.target.scheduler_kubeconfig();
         let dir = self.folder.path();
         let process = match self.who {
-            SchedulerKind::Supercargo => Some(supercargo(&self.spec.launch, &kubeconfig, dir, "supercargo")?.process),
+            SchedulerKind::Supercargo => Some(supercargo(self.launch, &kubeconfig, dir, "supercargo")?.process),
             SchedulerKind::KubeScheduler => {
-                let (mut launch, dir) = (self.spec.launch.clone(), dir.to_owned());
-                launch.json_only = self.spec.target == TargetKind::Embedded;
-                let start = move || kube_scheduler(&launch, &kubeconfig, &dir, "kube-scheduler");
-                Some(
-                    tokio::task::spawn_blocking(start)
-                        .await
-                        .context("the start task failed")??
-                        .process,
-                )
+                Some(kube_scheduler(self.launch, &kubeconfig, dir, "kube-scheduler")?.process)
             }
             SchedulerKind::BareClient => None,
         };

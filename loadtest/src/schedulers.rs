@@ -3,12 +3,14 @@
 //! Both get the same configuration file with the same kubeconfig and no leader election; kube-scheduler's client limits
 //! are raised, as its shipped 50 requests a second would decide every comparison.
 //!
-//! Does not: build Supercargo's binary (see [`crate::e2e`] for tests), or judge what the scheduler does.
+//! Does not: judge what the scheduler does.
 
+use std::ffi::OsStr;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, bail};
+use parking_lot::Mutex;
 use serde_json::{Map, Value, json};
 
 use crate::controlplane::arguments;
@@ -21,7 +23,7 @@ const PEER_REQUESTS_PER_SECOND: u32 = 10_000;
 /// How a scheduler is started.
 #[derive(Debug, Clone, Default)]
 pub struct SchedulerLaunch {
-    /// The binary; else the one beside this executable.
+    /// The binary; else [`own_binary`].
     pub binary: Option<PathBuf>,
     /// A KubeSchedulerConfiguration; kubeconfig and leader election in it are overridden.
     pub config: Option<PathBuf>,
@@ -57,7 +59,7 @@ pub struct Scheduler {
 pub fn supercargo(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, name: &str) -> Result<Scheduler> {
     let binary = match &launch.binary {
         Some(binary) => binary.clone(),
-        None => beside_this_executable("supercargo")?,
+        None => own_binary("supercargo")?,
     };
     let config = dir.join(format!("{name}.yaml"));
     let documents = documents(launch.config.as_deref())?;
@@ -123,11 +125,31 @@ pub fn kube_scheduler(launch: &SchedulerLaunch, kubeconfig: &Path, dir: &Path, n
     })
 }
 
-/// A binary of this workspace: in the folder of this executable or, for test executables, the one above it.
+/// A binary of this workspace.
+///
+/// Under cargo (`cargo run`, `cargo test`) it is built first, once for this process, so that it is never an old one;
+/// otherwise the one beside this executable is taken and only a missing one is built. Blocks while it builds.
 ///
 /// # Errors
-/// When it is in neither.
-pub fn beside_this_executable(name: &str) -> Result<PathBuf> {
+/// When it is missing and cannot be built.
+pub fn own_binary(package: &'static str) -> Result<PathBuf> {
+    static FRESH: Mutex<Vec<&str>> = Mutex::new(Vec::new());
+    let mut fresh = FRESH.lock();
+    let found = beside_this_executable(package);
+    let cargo = std::env::var_os("CARGO");
+    if fresh.contains(&package) || (cargo.is_none() && found.is_ok()) {
+        return found;
+    }
+    if !Path::new(env!("CARGO_MANIFEST_DIR")).is_dir() {
+        return found;
+    }
+    build_binary(package, &cargo.unwrap_or_else(|| "cargo".into()))?;
+    fresh.push(package);
+    beside_this_executable(package)
+}
+
+/// In the folder of this executable or, for test executables, the one above it.
+fn beside_this_executable(name: &str) -> Result<PathBuf> {
     let own = std::env::current_exe().context("cannot tell where this executable is")?;
     let folders = own.ancestors().skip(1).take(2);
     let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
@@ -139,35 +161,33 @@ pub fn beside_this_executable(name: &str) -> Result<PathBuf> {
     })
 }
 
-/// Like [`beside_this_executable`] for a test, which builds the package once if its binary is missing.
-///
-/// # Errors
-/// When cargo cannot be run or the build fails.
-pub fn built_binary(package: &str) -> Result<PathBuf> {
-    use std::sync::OnceLock;
-    static BUILT: OnceLock<parking_lot::Mutex<()>> = OnceLock::new();
-    let _one_at_a_time = BUILT.get_or_init(Default::default).lock();
-    if let Ok(path) = beside_this_executable(package) {
-        return Ok(path);
-    }
+/// Builds a binary into the target folder and profile that this executable stands in: `TARGET/PROFILE[/deps]/NAME`.
+fn build_binary(package: &str, cargo: &OsStr) -> Result<()> {
     let own = std::env::current_exe().context("cannot tell where this executable is")?;
-    let target = own
-        .ancestors()
-        .nth(3)
-        .context("a test executable stands in target/PROFILE/deps")?;
-    let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
-    cargo
+    let parent = own.parent().context("this executable is in no folder")?;
+    let profile = if parent.ends_with("deps") {
+        parent.parent()
+    } else {
+        Some(parent)
+    };
+    let profile = profile.context("this executable is not in a target folder")?;
+    let target = profile.parent().context("this executable is not in a target folder")?;
+    let mut command = Command::new(cargo);
+    command
         .args(["build", "--quiet", "-p", package, "--bin", package])
         .env("CARGO_TARGET_DIR", target);
-    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
-    if own.ancestors().nth(2).is_some_and(|folder| folder.ends_with("release")) {
-        cargo.arg("--release");
+    command.current_dir(env!("CARGO_MANIFEST_DIR")).stdout(Stdio::null());
+    if profile.ends_with("release") {
+        command.arg("--release");
     }
-    let status = cargo.status().context("cannot run cargo")?;
+    tracing::info!(package, "building");
+    let status = command
+        .status()
+        .with_context(|| format!("cannot run cargo to build {package}"))?;
     if !status.success() {
         bail!("cargo build -p {package} failed ({status})");
     }
-    beside_this_executable(package)
+    Ok(())
 }
 
 /// The documents of a configuration file; without one, an empty KubeSchedulerConfiguration.

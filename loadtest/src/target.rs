@@ -15,7 +15,7 @@ use crate::client::{ApiClient, Endpoint};
 use crate::controlplane::credentials::{User, kubeconfig};
 use crate::controlplane::{ControlPlane, Options};
 use crate::process::{Launch, Managed, OnDrop, free_port, write_private};
-use crate::schedulers::beside_this_executable;
+use crate::schedulers::own_binary;
 
 /// How long the embedded server may take to answer.
 const EMBEDDED_LIMIT: Duration = Duration::from_secs(20);
@@ -95,7 +95,9 @@ async fn embedded(dir: &Path) -> Result<Embedded> {
     };
     let file = dir.join("embedded.kubeconfig");
     write_private(&file, &kubeconfig(&endpoint.url, None, None))?;
-    let binary = beside_this_executable("supercargo-apiserver")?;
+    let binary = tokio::task::spawn_blocking(|| own_binary("supercargo-apiserver"))
+        .await
+        .context("the build task failed")??;
     let args = vec!["--port".to_owned(), port.to_string()];
     let launch = Launch {
         name: "supercargo-apiserver",

@@ -31,6 +31,8 @@ use crate::schedulers::{self, Scheduler, SchedulerLaunch};
 const SCENARIO_LIMIT: Duration = Duration::from_secs(240);
 /// The environment variable that names the scheduler under test.
 const SCHEDULER_VARIABLE: &str = "SUPERCARGO_E2E_SCHEDULER";
+/// The environment variable that names Supercargo's binary; without it, it is built.
+const BINARY_VARIABLE: &str = "SUPERCARGO_E2E_BINARY";
 
 /// Which API server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,7 +233,7 @@ impl World {
             if upstream {
                 return schedulers::kube_scheduler(&launch, &kubeconfig, &dir, &name);
             }
-            launch.binary = Some(schedulers::built_binary("supercargo")?);
+            launch.binary = std::env::var_os(BINARY_VARIABLE).map(PathBuf::from);
             schedulers::supercargo(&launch, &kubeconfig, &dir, &name)
         };
         tokio::task::spawn_blocking(task)
