@@ -262,7 +262,10 @@ mod tests {
             documents(Some(&given)).unwrap(),
             Path::new("/k"),
             false,
-            Some(10),
+            Some(&Peer {
+                qps: 10,
+                json_only: false,
+            }),
         )
         .unwrap();
         let written = documents(Some(&file)).unwrap();
