@@ -13,10 +13,11 @@
 //! Children in reading order: `labels` (the enumerations behind label values), `cells` (sharded counters and
 //! histograms), `names` (growing sets of label values), `metrics` (the recorders), `exposition` (what the page leaves
 //! out), `encode` (the text page), `process` (`process_*`), `logging`, `streams` and `trace` (the `tracing` subscriber),
-//! `latency` (summaries for people).
+//! `latency` (summaries for people), `error_text` (errors as one line).
 
 mod cells;
 mod encode;
+mod error_text;
 mod exposition;
 mod labels;
 mod latency;
@@ -28,6 +29,7 @@ mod streams;
 mod trace;
 
 pub use encode::CONTENT_TYPE;
+pub use error_text::error_text;
 pub use exposition::{AllowedValues, Exposition};
 pub use labels::{
     AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome,

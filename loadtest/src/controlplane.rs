@@ -58,6 +58,8 @@ pub struct Options {
     pub unlimited: bool,
     /// Keep everything in this folder, and keep the folder; else a temporary one.
     pub dir: Option<PathBuf>,
+    /// Log every request's user, verb, resource and status to `audit.log` ([`ControlPlane::audit_log`]).
+    pub audit: bool,
     /// Let the processes outlive this one (`cluster up`).
     pub detached: bool,
 }
@@ -116,7 +118,10 @@ impl ControlPlane {
             binary(Component::Etcd)?,
             arguments::etcd(&dir, etcd_port, free_port()?),
         )?;
-        let apiserver_args = arguments::apiserver(&dir, &credentials, etcd_port, options.unlimited);
+        let mut apiserver_args = arguments::apiserver(&dir, &credentials, etcd_port, options.unlimited);
+        if options.audit {
+            apiserver_args.extend(arguments::audit(&dir)?);
+        }
         let apiserver = launch(
             "kube-apiserver",
             binary(Component::KubeApiserver)?,
@@ -185,6 +190,12 @@ impl ControlPlane {
     #[must_use]
     pub fn dir(&self) -> &Path {
         &self.dir
+    }
+
+    /// The log of requests, one JSON object a line, when it was asked for.
+    #[must_use]
+    pub fn audit_log(&self) -> PathBuf {
+        self.dir.join(arguments::AUDIT_LOG)
     }
 
     /// All processes, the servers first.

@@ -18,6 +18,7 @@
 //! | [`measure`], [`compare`], [`report`] | one run; three in turn; figures |
 //! | [`parity`] | recorded decisions of kube-scheduler against ours |
 //! | [`cli`] | the command line |
+//! | [`tools`] | helm and kubectl |
 //! | [`e2e`] | scheduling behaviour end to end, on both API servers |
 //!
 //! Does not: decide anything about scheduling.
@@ -38,4 +39,5 @@ pub mod process;
 pub mod report;
 pub mod schedulers;
 pub mod target;
+pub mod tools;
 pub mod workload;

@@ -11,6 +11,10 @@ use crate::process::write_private;
 
 /// Stages that kwok plays: nodes turn ready and renew leases, pods run, deletions finish.
 const KWOK_STAGES: &str = include_str!("../../controlplane/kwok-stages.yaml");
+/// What the audit log holds of a request.
+const AUDIT_POLICY: &str = include_str!("../../controlplane/audit-policy.yaml");
+/// Name of the audit log in the control plane's folder.
+pub(super) const AUDIT_LOG: &str = "audit.log";
 /// etcd's limit on its data: 200,000 small pods and their events stay below it.
 const ETCD_QUOTA_BYTES: u64 = 8 << 30;
 
@@ -73,6 +77,19 @@ pub fn apiserver(dir: &Path, credentials: &Credentials, etcd_port: u16, unlimite
         );
     }
     args
+}
+
+/// kube-apiserver's further arguments to log who asked for what.
+///
+/// # Errors
+/// When the policy cannot be written.
+pub fn audit(dir: &Path) -> Result<Vec<String>> {
+    let policy = dir.join("audit-policy.yaml");
+    write_private(&policy, AUDIT_POLICY)?;
+    Ok(vec![
+        format!("--audit-policy-file={}", policy.display()),
+        format!("--audit-log-path={}", dir.join(AUDIT_LOG).display()),
+    ])
 }
 
 /// kube-controller-manager. Without kwok nobody renews node leases, so the controller that taints silent nodes is off.

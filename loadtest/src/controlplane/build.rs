@@ -36,6 +36,8 @@ pub enum Component {
     KubeScheduler,
     /// Hollow nodes.
     Kwok,
+    /// Used by the tests of what a user sees.
+    Kubectl,
     /// Used by the chart's tests.
     Helm,
 }
@@ -65,12 +67,13 @@ static HELM: Module = module!("helm");
 
 impl Component {
     /// Every program.
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::Etcd,
         Self::KubeApiserver,
         Self::KubeControllerManager,
         Self::KubeScheduler,
         Self::Kwok,
+        Self::Kubectl,
         Self::Helm,
     ];
 
@@ -83,6 +86,7 @@ impl Component {
             Self::KubeControllerManager => "kube-controller-manager",
             Self::KubeScheduler => "kube-scheduler",
             Self::Kwok => "kwok",
+            Self::Kubectl => "kubectl",
             Self::Helm => "helm",
         }
     }
@@ -92,7 +96,9 @@ impl Component {
     pub fn version(self) -> &'static str {
         match self {
             Self::Etcd => ETCD_VERSION,
-            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler => KUBERNETES_VERSION,
+            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler | Self::Kubectl => {
+                KUBERNETES_VERSION
+            }
             Self::Kwok => KWOK_VERSION,
             Self::Helm => HELM_VERSION,
         }
@@ -101,7 +107,7 @@ impl Component {
     fn module(self) -> &'static Module {
         match self {
             Self::Etcd => &ETCD,
-            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler => &KUBERNETES,
+            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler | Self::Kubectl => &KUBERNETES,
             Self::Kwok => &KWOK,
             Self::Helm => &HELM,
         }
@@ -115,6 +121,7 @@ impl Component {
             Self::KubeControllerManager => "k8s.io/kubernetes/cmd/kube-controller-manager",
             Self::KubeScheduler => "k8s.io/kubernetes/cmd/kube-scheduler",
             Self::Kwok => "sigs.k8s.io/kwok/cmd/kwok",
+            Self::Kubectl => "k8s.io/kubernetes/cmd/kubectl",
             Self::Helm => "helm.sh/helm/v3/cmd/helm",
         }
     }
@@ -122,7 +129,7 @@ impl Component {
     /// Linker flags: no symbol tables, and for Kubernetes the release that it reports as its own.
     fn linker_flags(self) -> String {
         match self {
-            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler => {
+            Self::KubeApiserver | Self::KubeControllerManager | Self::KubeScheduler | Self::Kubectl => {
                 let variable = "k8s.io/component-base/version";
                 format!(
                     "-s -w -X {variable}.gitVersion={KUBERNETES_VERSION} -X {variable}.gitMajor=1 -X {variable}.gitMinor=36"

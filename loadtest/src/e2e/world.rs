@@ -61,6 +61,7 @@ pub struct World {
     /// Whether the scheduler under test is kube-scheduler: scenarios about our own promises then return at once.
     pub upstream: bool,
     server: Server,
+    admin: PathBuf,
     kubeconfig: PathBuf,
     _temporary: tempfile::TempDir,
 }
@@ -162,6 +163,7 @@ impl World {
             dir,
             upstream,
             server,
+            admin,
             kubeconfig,
             _temporary: temporary,
         };
@@ -392,6 +394,12 @@ impl World {
         let lease = leases.get_opt("kube-scheduler").await?;
         let holder = lease.and_then(|lease| lease.spec).and_then(|spec| spec.holder_identity);
         Ok(holder.filter(|holder| !holder.is_empty()))
+    }
+
+    /// The administrator's kubeconfig.
+    #[must_use]
+    pub fn admin_kubeconfig(&self) -> &Path {
+        &self.admin
     }
 
     /// The embedded server, for faults that a real one cannot be asked for.

@@ -1,0 +1,357 @@
+//! The Helm chart against a real API server: every object is accepted, the configuration is valid, and the scheduler
+//! runs with exactly the rights that the chart grants.
+//!
+//! Does not: run the container image.
+
+#![cfg(feature = "real-control-plane")]
+#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
+
+#[path = "chart_real/rights.rs"]
+mod rights;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+use supercargo_loadtest::client::{ApiClient, Endpoint};
+use supercargo_loadtest::controlplane::credentials::{User, kubeconfig};
+use supercargo_loadtest::controlplane::{ControlPlane, Options};
+use supercargo_loadtest::e2e::objects::{node, pod};
+use supercargo_loadtest::e2e::wait::{eventually, health};
+use supercargo_loadtest::process::{Launch, Managed, OnDrop, free_port, write_private};
+use supercargo_loadtest::schedulers::{Scheduler, built_binary};
+use supercargo_loadtest::tools::{Kubectl, helm, run};
+
+use rights::{Granted, Used};
+
+/// The release's name and namespace.
+const RELEASE: &str = "cargo";
+const NAMESPACE: &str = "scheduling";
+/// What the chart calls everything: release and chart.
+const FULL_NAME: &str = "cargo-supercargo";
+/// A leader that a busy machine does not make lose its Lease.
+const PATIENT: &str = "leaderElection.leaseDuration=120s,leaderElection.renewDeadline=100s";
+/// Values that set what the defaults leave out.
+const ALL_VALUES: &str = include_str!("chart_real/values.yaml");
+
+/// Renders the chart.
+fn template(arguments: &[&str]) -> Result<String> {
+    let fixed = [
+        "template",
+        RELEASE,
+        CHART,
+        "--namespace",
+        NAMESPACE,
+        "--kube-version",
+        "1.36",
+    ];
+    helm(&[&fixed, arguments].concat())
+}
+
+const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
+
+/// The chart with its defaults, with everything set, and in its smallest form.
+fn variants() -> Result<Vec<(&'static str, String)>> {
+    let dir = tempfile::tempdir()?;
+    let values = dir.path().join("values.yaml");
+    std::fs::write(&values, ALL_VALUES)?;
+    let values = values.to_str().context("a path is UTF-8")?;
+    let small = "replicaCount=1,leaderElection.enabled=false,delegatedAuth.enabled=false,flowSchema.enabled=false";
+    Ok(vec![
+        ("defaults", template(&[])?),
+        ("everything", template(&["--values", values])?),
+        ("smallest", template(&["--set", small])?),
+    ])
+}
+
+fn objects(rendered: &str) -> Result<Vec<Value>> {
+    let documents: Vec<Value> = serde_saphyr::from_multiple(rendered).context("the rendered chart is not YAML")?;
+    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
+}
+
+fn one<'a>(objects: &'a [Value], kind: &str) -> Result<&'a Value> {
+    let mut found = objects.iter().filter(|object| object["kind"] == kind);
+    let first = found.next().with_context(|| format!("the chart has no {kind}"))?;
+    ensure!(found.next().is_none(), "the chart has several of {kind}");
+    Ok(first)
+}
+
+/// Writes the two files of the ConfigMap into a folder, as the Deployment mounts them.
+fn mount(objects: &[Value], dir: &Path) -> Result<()> {
+    let data = &one(objects, "ConfigMap")?["data"];
+    for file in ["config.yaml", "settings.yaml"] {
+        let text = data[file]
+            .as_str()
+            .with_context(|| format!("the ConfigMap has no {file}"))?;
+        write_private(&dir.join(file), text)?;
+    }
+    Ok(())
+}
+
+/// The container's arguments, with the mounted folder at `dir`.
+fn arguments(objects: &[Value], dir: &Path) -> Result<Vec<String>> {
+    let container = &one(objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0];
+    let arguments = container["args"].as_array().context("the container has no arguments")?;
+    let place = |argument: &Value| {
+        let text = argument.as_str().context("an argument is no text")?;
+        Ok(text.replace("/etc/supercargo", &dir.display().to_string()))
+    };
+    arguments.iter().map(place).collect()
+}
+
+#[test]
+fn the_chart_passes_helms_own_check() {
+    helm(&["lint", "--strict", CHART]).expect("helm lint");
+}
+
+#[test]
+fn values_that_would_do_harm_are_refused() {
+    let refused = |arguments: &[&str], words: &str| {
+        let error = template(arguments).expect_err("the chart takes values that it must not take");
+        let text = format!("{error:#}");
+        assert!(text.contains(words), "{arguments:?}: {text}");
+    };
+    refused(&["--set", "leaderElection.enabled=false"], "replicaCount");
+    refused(
+        &[
+            "--namespace",
+            "kube-system",
+            "--set",
+            "leaderElection.leaseName=kube-scheduler",
+        ],
+        "kube-scheduler's own Lease",
+    );
+}
+
+#[test]
+fn the_rendered_configuration_and_arguments_are_taken_by_the_binary() {
+    let binary = built_binary("supercargo").expect("the scheduler's binary");
+    for (name, rendered) in variants().expect("rendered charts") {
+        let dir = tempfile::tempdir().expect("a folder");
+        let objects = objects(&rendered).expect("objects");
+        mount(&objects, dir.path()).expect("the ConfigMap");
+        for file in ["config.yaml", "settings.yaml"] {
+            let said = run(
+                Command::new(&binary)
+                    .args(["config", "check"])
+                    .arg(dir.path().join(file)),
+                None,
+            );
+            let said = said.unwrap_or_else(|error| panic!("{name}: {error:#}"));
+            assert!(!said.contains("warning"), "{name}: {said}");
+        }
+        let effective = dir.path().join("effective.yaml");
+        let mut command = Command::new(&binary);
+        command.args(arguments(&objects, dir.path()).expect("arguments"));
+        command.arg("--write-config-to").arg(&effective);
+        run(&mut command, None).unwrap_or_else(|error| panic!("{name}: {error:#}"));
+        assert!(effective.is_file());
+    }
+}
+
+#[test]
+fn an_installed_chart_schedules_with_exactly_its_rights() {
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let options = Options {
+            audit: true,
+            ..Options::default()
+        };
+        let plane = ControlPlane::start(&options).await.expect("a control plane");
+        let outcome = async {
+            let kubectl = Kubectl::new(&plane.kubeconfig(User::Admin), plane.dir())?;
+            kubectl.run(&["create", "namespace", NAMESPACE])?;
+            every_object_is_accepted(&kubectl)?;
+            let installed = Installed::new(&plane, kubectl)?;
+            let scheduler_log = installed.schedule(&plane).await?;
+            let used = Used::from_audit_log(&plane.audit_log(), &installed.user())?;
+            ensure!(used.refused.is_empty(), "refused: {:?}\n{scheduler_log}", used.refused);
+            installed.granted.check_against(&used)?;
+            let client = ApiClient::new(plane.endpoint())?;
+            rights::check_nothing_else_is_granted(&client, &installed.granted, NAMESPACE, &installed.user()).await
+        };
+        outcome.await.unwrap_or_else(|error: anyhow::Error| panic!("{error:#}"));
+    });
+}
+
+/// Server-side dry runs: admission, validation and defaults of the real thing, with unknown fields refused.
+fn every_object_is_accepted(kubectl: &Kubectl) -> Result<()> {
+    for (name, rendered) in variants()? {
+        let apply = ["apply", "--dry-run=server", "--validate=strict", "-f", "-"];
+        let said = kubectl.run_with(&apply, &rendered).with_context(|| name.to_owned())?;
+        let (accepted, expected) = (said.matches("(server dry run)").count(), objects(&rendered)?.len());
+        ensure!(accepted == expected, "{name}: {accepted} of {expected} objects: {said}");
+    }
+    Ok(())
+}
+
+/// The chart's objects on the server, and the files of a pod of its Deployment.
+struct Installed {
+    kubectl: Kubectl,
+    objects: Vec<Value>,
+    granted: Granted,
+    dir: PathBuf,
+    account: PathBuf,
+}
+
+impl Installed {
+    /// Applies the chart and makes a kubeconfig with a token of its service account, which stands for the token that the
+    /// kubelet would mount.
+    fn new(plane: &ControlPlane, kubectl: Kubectl) -> Result<Self> {
+        let dir = plane.dir().join("etc-supercargo");
+        std::fs::create_dir_all(&dir)?;
+        let account = dir.join("account.kubeconfig");
+        let port = format!("metrics.port={}", free_port()?);
+        let client = format!("clientConnection.kubeconfig={}", account.display());
+        let rendered = template(&["--set", &port, "--set", &client, "--set", PATIENT])?;
+        kubectl.run_with(&["apply", "-f", "-"], &rendered)?;
+        let objects = objects(&rendered)?;
+        mount(&objects, &dir)?;
+        let name = one(&objects, "ServiceAccount")?["metadata"]["name"]
+            .as_str()
+            .context("a service account without a name")?;
+        ensure!(name == FULL_NAME, "the service account is called {name}");
+        let token = kubectl.run(&["create", "token", name, "-n", NAMESPACE, "--duration=1h"])?;
+        let text = kubeconfig(
+            &plane.endpoint().url,
+            Some(&plane.dir().join("ca.crt")),
+            Some((name, token.trim())),
+        );
+        write_private(&account, &text)?;
+        Ok(Self {
+            granted: Granted::from_objects(&objects)?,
+            kubectl,
+            objects,
+            dir,
+            account,
+        })
+    }
+
+    /// The service account as a user.
+    fn user(&self) -> String {
+        format!("system:serviceaccount:{NAMESPACE}:{FULL_NAME}")
+    }
+
+    fn start(&self) -> Result<Scheduler> {
+        let mut args = arguments(&self.objects, &self.dir)?;
+        let port = args.iter().find_map(|argument| argument.strip_prefix("--secure-port="));
+        let port = port.context("no --secure-port")?.parse()?;
+        let account = self.account.display();
+        // In a pod these find the service account by themselves.
+        args.extend([
+            "--bind-address=127.0.0.1".to_owned(),
+            format!("--authentication-kubeconfig={account}"),
+            format!("--authorization-kubeconfig={account}"),
+        ]);
+        let launch = Launch {
+            name: "supercargo",
+            program: &built_binary("supercargo")?,
+            args,
+            log_dir: &self.dir,
+            on_drop: OnDrop::Kill,
+        };
+        Ok(Scheduler {
+            process: Managed::spawn(&launch)?,
+            port,
+        })
+    }
+
+    /// Runs the scheduler through all that it writes to the API server, ends it, and gives its log.
+    async fn schedule(&self, plane: &ControlPlane) -> Result<String> {
+        let mut scheduler = self.start()?;
+        let outcome = async {
+            self.pods_are_bound_and_explained().await?;
+            let lease = [
+                "get",
+                "lease",
+                FULL_NAME,
+                "-n",
+                NAMESPACE,
+                "-o",
+                "jsonpath={.spec.holderIdentity}",
+            ];
+            let holder = self.kubectl.run(&lease)?;
+            ensure!(!holder.is_empty(), "nobody holds the Lease");
+            who_may_read_metrics(plane.endpoint(), &self.account, &scheduler).await?;
+            let (ready, text) = health(&scheduler, "/readyz").await?;
+            ensure!(ready.is_success(), "/readyz: {ready} {text}");
+            let status = scheduler.process.terminate(std::time::Duration::from_secs(30)).await?;
+            ensure!(status.success(), "the scheduler ended with {status}");
+            let holder = self.kubectl.run(&lease)?;
+            ensure!(holder.is_empty(), "{holder} still holds the Lease");
+            Ok(())
+        };
+        let outcome = outcome.await;
+        let log = std::fs::read_to_string(scheduler.process.log()).unwrap_or_default();
+        outcome.map_err(|error: anyhow::Error| error.context(log.clone()))?;
+        let complaints: Vec<&str> = log
+            .lines()
+            .filter(|line| line.contains("forbidden") || line.contains("Forbidden") || line.contains("403"))
+            .collect();
+        ensure!(
+            complaints.is_empty(),
+            "the scheduler was refused something: {complaints:?}"
+        );
+        Ok(log)
+    }
+
+    async fn pods_are_bound_and_explained(&self) -> Result<()> {
+        let name = "supercargo";
+        let create = |object: String| self.kubectl.run_with(&["create", "-f", "-"], &object);
+        create(serde_json::to_string(&node("n1").cpu("1").build())?)?;
+        create(serde_json::to_string(&pod("fits").cpu("100m").scheduler(name).build())?)?;
+        create(serde_json::to_string(&pod("huge").cpu("8").scheduler(name).build())?)?;
+        let scheduled = eventually(async || {
+            let shown = self.kubectl.run(&["describe", "pod", "fits"])?;
+            let event = shown.contains("Successfully assigned default/fits to n1");
+            Ok((event && shown.contains("n1")).then_some(()))
+        });
+        scheduled.await.context("the pod that fits gets no node or no event")?;
+        let expected = "0/1 nodes are available: 1 Insufficient cpu.";
+        let explained = eventually(async || {
+            let path = "jsonpath={.status.conditions[?(@.type==\"PodScheduled\")].message}";
+            let condition = self.kubectl.run(&["get", "pod", "huge", "-o", path])?;
+            let events = self.kubectl.run(&["describe", "pod", "huge"])?;
+            Ok((condition.starts_with(expected) && events.contains(expected)).then_some(()))
+        });
+        explained
+            .await
+            .context("the pod that fits nowhere has no condition or no event")?;
+        // Another try with the same outcome makes a series of the event.
+        let relabel = ["label", "node", "n1", "shape=small"];
+        self.kubectl.run(&relabel)?;
+        self.kubectl
+            .run(&["patch", "node", "n1", "--subresource=status", "-p", MORE_ROOM])?;
+        let repeated = eventually(async || {
+            let path = "jsonpath={.items[?(@.reason==\"FailedScheduling\")].series.count}";
+            let counts = self.kubectl.run(&["get", "events", "-o", path])?;
+            Ok((!counts.trim().is_empty()).then_some(()))
+        });
+        repeated.await.context("a second failure makes no series of the event")
+    }
+}
+
+/// More CPU, and still too little for the large pod.
+const MORE_ROOM: &str = r#"{"status":{"capacity":{"cpu":"2"},"allocatable":{"cpu":"2"}}}"#;
+
+/// Metrics ask the API server who somebody is and what they may read.
+async fn who_may_read_metrics(admin: &Endpoint, account: &Path, scheduler: &Scheduler) -> Result<()> {
+    let text = std::fs::read_to_string(account)?;
+    let own: Value = serde_saphyr::from_str(&text).context("the kubeconfig is not YAML")?;
+    let own = own["users"][0]["user"]["token"].as_str().map(str::to_owned);
+    let mut seen = Vec::new();
+    for token in [admin.token.clone(), own, None] {
+        let mut config = kube::Config::new(format!("https://127.0.0.1:{}", scheduler.port).parse()?);
+        config.accept_invalid_certs = true;
+        config.auth_info.token = token.map(Into::into);
+        let client = kube::Client::try_from(config)?;
+        let request = http::Request::get("/metrics").body(kube::client::Body::empty())?;
+        seen.push(client.send(request).await?.status().as_u16());
+    }
+    ensure!(
+        seen == [200, 403, 403],
+        "/metrics for the administrator, the scheduler, nobody: {seen:?}"
+    );
+    Ok(())
+}
