@@ -154,8 +154,13 @@ fn beside_this_executable(name: &str) -> Result<PathBuf> {
     let folders = own.ancestors().skip(1).take(2);
     let found = folders.map(|folder| folder.join(name)).find(|path| path.is_file());
     found.with_context(|| {
+        let release = if own.ancestors().any(|folder| folder.ends_with("release")) {
+            " --release"
+        } else {
+            ""
+        };
         format!(
-            "there is no `{name}` beside {}: build it (`cargo build -p {name}`) or name it",
+            "there is no `{name}` beside {}: build it with `cargo build{release} -p {name}`",
             own.display()
         )
     })

@@ -273,6 +273,7 @@ impl Installed {
             ];
             let holder = self.kubectl.run(&lease)?;
             ensure!(!holder.is_empty(), "nobody holds the Lease");
+            self.requests_are_in_the_charts_flow().await?;
             who_may_read_metrics(plane.endpoint(), &self.account, &scheduler).await?;
             let (ready, text) = health(&scheduler, "/readyz").await?;
             ensure!(ready.is_success(), "/readyz: {ready} {text}");
@@ -294,6 +295,24 @@ impl Installed {
             "the scheduler was refused something: {complaints:?}"
         );
         Ok(log)
+    }
+
+    /// The API server counts the scheduler's requests to the chart's FlowSchema.
+    async fn requests_are_in_the_charts_flow(&self) -> Result<()> {
+        let uid = self
+            .kubectl
+            .run(&["get", "flowschema", FULL_NAME, "-o", "jsonpath={.metadata.uid}"])?;
+        let file = kube::config::Kubeconfig::read_from(&self.account)?;
+        let config = kube::Config::from_custom_kubeconfig(file, &Default::default()).await?;
+        let request = http::Request::get("/api/v1/nodes?limit=1").body(kube::client::Body::empty())?;
+        let answer = kube::Client::try_from(config)?.send(request).await?;
+        let flow = answer.headers().get("x-kubernetes-pf-flowschema-uid");
+        let flow = flow.and_then(|value| value.to_str().ok()).unwrap_or_default();
+        ensure!(
+            flow == uid.trim(),
+            "the flow schema is {flow:?}, the chart's is {uid:?}"
+        );
+        Ok(())
     }
 
     async fn pods_are_bound_and_explained(&self) -> Result<()> {
