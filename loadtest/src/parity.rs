@@ -15,6 +15,8 @@ mod record;
 mod replay;
 mod report;
 mod support;
+#[cfg(test)]
+mod tests;
 
 use std::io::{self, Write as _};
 use std::path::PathBuf;

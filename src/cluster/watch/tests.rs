@@ -490,3 +490,53 @@ fn pods_of_one_template_share_spec_and_class() {
     let decoded = decode_pod(&pod("c").cpu(2).json().to_string(), &classes).unwrap();
     assert_ne!(decoded.class, a.class);
 }
+
+/// Replaces the `at`-th value of an object, counted in depth, with another.
+fn replace_nth(value: &mut Value, at: &mut usize, with: &Value) -> bool {
+    if *at == 0 {
+        value.clone_from(with);
+        return true;
+    }
+    *at -= 1;
+    match value {
+        Value::Array(items) => items.iter_mut().any(|item| replace_nth(item, at, with)),
+        Value::Object(members) => members.iter_mut().any(|(_, member)| replace_nth(member, at, with)),
+        _ => false,
+    }
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig::with_cases(300))]
+
+    /// Whatever stands in one field of an object: it is decoded or refused with the field's path, nothing else.
+    #[test]
+    fn no_value_of_any_field_breaks_decoding(at in 0_usize..90, which in 0_usize..12) {
+        let with = [
+            json!(null), json!(true), json!(-1), json!(1e300), json!(u64::MAX), json!(""), json!("9e99999"),
+            json!("\u{0}é"), json!([]), json!([null]), json!({}), json!({"cpu": "-5", "\"]": {}}),
+        ][which].clone();
+        let mut pod = resized("1", Some("2"), Some("2"), true)
+            .host_port(80)
+            .toleration("a", "Exists", "", "NoSchedule")
+            .require_node("a", "Gt", &["1"])
+            .prefer_node(3, "a", "In", &["b"])
+            .overhead("memory", "1Gi")
+            .pod_level("cpu", "3")
+            .started("2026-01-01T00:00:00Z")
+            .label("a", "b")
+            .json()
+            .clone();
+        let mut left = at;
+        replace_nth(&mut pod, &mut left, &with);
+        if let Err(error) = DecodedPod::from_json(&pod.to_string()) {
+            proptest::prop_assert!(!error.message.is_empty());
+            proptest::prop_assert!(at == 0 || !error.path.is_empty(), "{}", error);
+        }
+        let mut node = node("n").cpu(1).taint("a", "b", "c").image("x", 1).annotation("k", "v").json().clone();
+        let mut left = at;
+        replace_nth(&mut node, &mut left, &with);
+        if let Err(error) = decode_node(&node.to_string()) {
+            proptest::prop_assert!(at == 0 || !error.path.is_empty(), "{}", error);
+        }
+    }
+}
