@@ -259,13 +259,13 @@ impl Filter for NodeResourcesFit {
     fn filter_node(&self, _: &ClusterView<'_>, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Status {
         let request = &pod.spec.request;
         let own;
-        let scalars: &[ScalarCheck] = match state.read::<Prepared>() {
-            _ if request.scalars.is_empty() => &[],
-            Some(prepared) => &prepared.0,
-            None => {
-                own = scalar_checks(request, &self.ignored);
-                &own
-            }
+        let scalars: &[ScalarCheck] = if request.scalars.is_empty() {
+            &[]
+        } else if let Some(prepared) = state.read::<Prepared>() {
+            &prepared.0
+        } else {
+            own = scalar_checks(request, &self.ignored);
+            &own
         };
         shortages(
             request,
