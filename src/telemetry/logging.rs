@@ -107,7 +107,9 @@ pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     let writer = streams
         .clone()
         .map_or_else(|| BoxMakeWriter::new(std::io::stderr), BoxMakeWriter::new);
-    let lines = tracing_subscriber::fmt::layer().with_writer(writer).with_ansi(colours());
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(writer)
+        .with_ansi(colours());
     let lines = match options.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),

@@ -205,7 +205,7 @@ impl Case {
             let node = self.name(*idx);
             for plugin in run.plugins.iter().filter(|p| p.plugin.as_str() != NOT_RECORDED) {
                 let name = plugin.plugin.as_str().to_owned();
-                let mut put = |into: &mut Option<super::record::ByNode<_>>, values: &[i64]| {
+                let put = |into: &mut Option<super::record::ByNode<_>>, values: &[i64]| {
                     let scores: &mut std::collections::BTreeMap<String, i64> =
                         into.get_or_insert_default().entry(node.clone()).or_default();
                     scores.insert(name.clone(), values.get(at).copied().unwrap_or_default());
