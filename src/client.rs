@@ -51,7 +51,10 @@ pub enum ClientError {
         source: Box<kube::config::KubeconfigError>,
     },
     /// No kubeconfig was given and the process does not run in a pod.
-    #[error("no --kubeconfig or --master was given and this is not a pod of a cluster: {0}")]
+    #[error(
+        "this is not a pod of a cluster and no kubeconfig was given (--kubeconfig or --master or, with --config, \
+         clientConnection.kubeconfig in that file): {0}"
+    )]
     NotInCluster(#[source] Box<kube::config::InClusterError>),
     /// The address of the API server is not a URL.
     #[error("API server address {address:?} is not a URL: {source}")]

@@ -9,6 +9,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use options::Command;
+use supercargo::telemetry::error_text;
 use supercargo_config::PluginCatalogue;
 
 #[global_allocator]
@@ -16,12 +17,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 fn main() -> ExitCode {
     match options::parse(std::env::args_os(), &PluginCatalogue::in_tree()) {
-        Ok(Command::Run(options)) => run::run(&options).unwrap_or_else(|error| fail(&format!("{error:#}"), 1)),
+        Ok(Command::Run(options)) => run::run(&options).unwrap_or_else(|error| fail(&error_text(error.as_ref()), 1)),
         #[cfg(feature = "demo")]
         Ok(Command::Demo(args)) => match demo::run(&args) {
             Ok(true) => ExitCode::SUCCESS,
             Ok(false) => fail("not every pod that can be scheduled is bound", 1),
-            Err(error) => fail(&format!("{error:#}"), 1),
+            Err(error) => fail(&error_text(error.as_ref()), 1),
         },
         Ok(Command::Print(text)) => match std::io::stdout().write_all(text.as_bytes()) {
             Ok(()) => ExitCode::SUCCESS,

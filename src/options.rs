@@ -106,6 +106,10 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>, lookup: &dyn Plugi
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
             return Ok(Command::Print(error.render().to_string()));
         }
+        Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
+            let help = error.render().to_string();
+            return Err(Failure::new(format!("a command is missing\n\n{}", help.trim_end())));
+        }
         Err(error) => {
             let text = error.render().to_string();
             return Err(Failure::new(text.strip_prefix("error: ").unwrap_or(&text).trim_end()));

@@ -67,6 +67,7 @@ async fn schedule(options: &Options, guard: &Arc<TelemetryGuard>) -> anyhow::Res
     let registry = supercargo::plugins::registry();
     let metrics = metrics_for(&options.configuration, &registry)?;
     let clients = ClientSet::new(&client_options(options), Some(&metrics)).context("connecting to the API server")?;
+    let server_address = clients.server().to_owned();
     let election = Election::new(options, &clients, &metrics)?;
     let fence = election.fence();
     let scheduler = Arc::new(Scheduler::new(
@@ -83,7 +84,7 @@ async fn schedule(options: &Options, guard: &Arc<TelemetryGuard>) -> anyhow::Res
     let stopping = Arc::new(AtomicBool::new(false));
     let server_end = CancellationToken::new();
     let server = serving::start(options, guard, &scheduler, &election, &stopping, &server_end).await?;
-    log_start(options, &scheduler);
+    log_start(options, &server_address, &scheduler);
     let end = lead(options, &scheduler, election, &mut ends).await;
     stopping.store(true, Ordering::Release);
     let code = match end? {
@@ -156,7 +157,7 @@ fn client_options(options: &Options) -> ClientOptions {
     }
 }
 
-fn log_start(options: &Options, scheduler: &Scheduler) {
+fn log_start(options: &Options, api_server: &str, scheduler: &Scheduler) {
     let profiles: Vec<&str> = options
         .configuration
         .profiles
@@ -165,6 +166,7 @@ fn log_start(options: &Options, scheduler: &Scheduler) {
         .collect();
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
+        api_server,
         ?profiles,
         workers = options.settings.workers,
         "starting"

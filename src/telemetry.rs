@@ -12,10 +12,12 @@
 //!
 //! Children in reading order: `labels` (the enumerations behind label values), `cells` (sharded counters and
 //! histograms), `names` (growing sets of label values), `metrics` (the recorders), `encode` (the text page), `process`
-//! (`process_*`), `logging` and `trace` (the `tracing` subscriber), `latency` (summaries for people).
+//! (`process_*`), `logging` and `trace` (the `tracing` subscriber), `latency` (summaries for people), `error_text`
+//! (errors as one line).
 
 mod cells;
 mod encode;
+mod error_text;
 mod labels;
 mod latency;
 mod logging;
@@ -25,6 +27,7 @@ mod process;
 mod trace;
 
 pub use encode::CONTENT_TYPE;
+pub use error_text::error_text;
 pub use labels::{
     AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome,
     HttpVerb, Outcome, QueueKind, StatusLabel,

@@ -109,10 +109,18 @@ fn version() -> String {
 }
 
 fn write_config(options: &super::Options, path: &Path) -> Result<Command, Failure> {
-    let yaml = options
+    let mut yaml = options
         .configuration
         .to_yaml()
         .map_err(|error| Failure::new(error.to_string()))?;
+    // kube-scheduler reads the file too while nothing of ours has to be said in it.
+    if options.settings != supercargo_config::Settings::default() {
+        let settings = options
+            .settings
+            .to_yaml()
+            .map_err(|error| Failure::new(error.to_string()))?;
+        yaml = format!("{yaml}---\n{settings}");
+    }
     std::fs::write(path, yaml).map_err(|error| {
         Failure::new(format!(
             "--write-config-to: {} cannot be written: {error}",

@@ -57,15 +57,24 @@ pub(super) async fn start(
     Ok(Some(tokio::spawn(server.run(end.clone()))))
 }
 
-/// Flags of the command line with their values, as `/flagz` shows them.
+/// Flags of the command line with their values, as `/flagz` shows them. A flag without a value is a boolean that is on.
 fn given_flags(arguments: impl Iterator<Item = String>) -> Vec<(String, String)> {
-    let flags = arguments.filter_map(|argument| argument.strip_prefix("--").map(str::to_owned));
+    let mut flags = Vec::new();
+    let mut arguments = arguments.peekable();
+    while let Some(argument) = arguments.next() {
+        let Some(flag) = argument.strip_prefix("--").or_else(|| argument.strip_prefix('-')) else {
+            continue;
+        };
+        let (name, value) = match flag.split_once('=') {
+            Some((name, value)) => (name, value.to_owned()),
+            None => {
+                let value = arguments.next_if(|next| !next.starts_with("--"));
+                (flag, value.unwrap_or_else(|| "true".to_owned()))
+            }
+        };
+        flags.push((name.to_owned(), value));
+    }
     flags
-        .map(|flag| match flag.split_once('=') {
-            Some((name, value)) => (name.to_owned(), value.to_owned()),
-            None => (flag, String::new()),
-        })
-        .collect()
 }
 
 fn health(scheduler: &Arc<Scheduler>, election: &Election, stopping: &Arc<AtomicBool>) -> HealthChecks {
@@ -207,5 +216,23 @@ fn in_base_unit(resource: Resource, amount: i64) -> f64 {
         amount / 1000.0
     } else {
         amount
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn flags_are_shown_with_their_values_however_these_are_written() {
+        let arguments = ["run", "--secure-port", "0", "--leader-elect", "--config=a=b", "-v=2"];
+        let shown = given_flags(arguments.into_iter().map(str::to_owned));
+        let expected = [
+            ("secure-port", "0"),
+            ("leader-elect", "true"),
+            ("config", "a=b"),
+            ("v", "2"),
+        ];
+        assert_eq!(shown, expected.map(|(name, value)| (name.to_owned(), value.to_owned())));
     }
 }

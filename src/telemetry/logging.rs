@@ -3,6 +3,7 @@
 //! Does not: write log files or rotate them. One process has one subscriber; libraries that embed the scheduler and have
 //! their own simply do not call [`init`].
 
+use std::io::IsTerminal as _;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
@@ -75,7 +76,9 @@ pub struct TelemetryGuard {
 pub fn init(options: &LogOptions) -> Result<TelemetryGuard, TelemetryError> {
     let provider = options.trace.as_ref().map(trace::provider).transpose()?;
     let (filter, handle) = reload::Layer::new(filter_for(options.verbosity, &options.modules));
-    let lines = tracing_subscriber::fmt::layer().with_writer(std::io::stderr);
+    let lines = tracing_subscriber::fmt::layer()
+        .with_writer(std::io::stderr)
+        .with_ansi(colours());
     let lines = match options.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
@@ -136,11 +139,17 @@ impl TelemetryGuard {
     }
 }
 
-/// The filter behind `-v`: klog's numbers as kube-scheduler's messages use them.
+/// Whether to colour lines: a person looks at standard error and did not forbid it (<https://no-color.org>).
+fn colours() -> bool {
+    std::io::stderr().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
+}
+
+/// The filter behind `-v`: klog's numbers as kube-scheduler's messages use them. What the libraries below say about each
+/// failed try of a watch or a connection, we say ourselves once in a while.
 fn filter_for(verbosity: u32, modules: &[(String, u32)]) -> EnvFilter {
     let directives = match verbosity {
-        0..=3 => "info",
-        4..=5 => "info,supercargo=debug",
+        0..=3 => "info,kube_runtime=error,rustls_platform_verifier=off",
+        4..=5 => "info,supercargo=debug,kube_runtime=error,rustls_platform_verifier=off",
         6..=7 => "info,supercargo=trace,kube_client=debug,kube_runtime=debug",
         _ => "debug,supercargo=trace",
     };
@@ -178,7 +187,8 @@ mod tests {
 
     #[test]
     fn verbosity_opens_our_own_messages_first() {
-        assert_eq!(filter_for(0, &[]).to_string(), "supercargo_trace=off,info");
+        let calm = filter_for(0, &[]).to_string();
+        assert!(calm.contains("info") && calm.contains("kube_runtime=error"), "{calm}");
         assert!(filter_for(4, &[]).to_string().contains("supercargo=debug"));
         assert!(filter_for(10, &[]).to_string().contains("supercargo=trace"));
         let queue = filter_for(0, &[("queue".to_owned(), 5)]).to_string();

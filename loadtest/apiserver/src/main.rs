@@ -3,7 +3,7 @@
 //! It fills the store, then prints one JSON line with the address and the kubeconfig's path, and serves until SIGINT or
 //! SIGTERM.
 
-use std::io::Write as _;
+use std::io::{IsTerminal as _, Write as _};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -113,6 +113,7 @@ fn main() -> Result<(), AnyError> {
     tracing_subscriber::fmt()
         .with_env_filter(filter)
         .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal())
         .init();
     let threads = usize::from(options.threads);
     let runtime = if threads == 1 {

@@ -23,7 +23,7 @@ use tokio::sync::mpsc;
 use crate::clock::{Clock, Nanos};
 use crate::cluster::watch::{Object, Watched};
 use crate::sync::Mutex;
-use crate::telemetry::Metrics;
+use crate::telemetry::{Metrics, error_text};
 
 /// The longest pause between attempts: a server that comes back is noticed within this time.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -179,7 +179,7 @@ fn is_missing(error: &watcher::Error) -> bool {
 }
 
 fn report(error: &watcher::Error, status: &WatchStatus, clock: &Clock, said: &mut Option<Nanos>) {
-    let text = describe(error);
+    let text = error_text(error);
     let now = clock.now();
     if said.is_none_or(|said| now.since(said) >= SAY_AGAIN) {
         *said = Some(now);
@@ -190,21 +190,6 @@ fn report(error: &watcher::Error, status: &WatchStatus, clock: &Clock, said: &mu
         );
     }
     *status.trouble.lock() = Some(text);
-}
-
-/// The error with all its sources, each once.
-fn describe(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(inner) = source {
-        let inner_text = inner.to_string();
-        if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
-        }
-        source = inner.source();
-    }
-    text
 }
 
 /// Pauses that double up to a limit.

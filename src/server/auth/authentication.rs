@@ -19,6 +19,7 @@ use crate::client::files;
 use crate::clock::Clock;
 use crate::server::ServerError;
 use crate::server::listen::PeerCertificates;
+use crate::telemetry::error_text;
 
 /// Longest wait for one TokenReview.
 const REVIEW_TIMEOUT: Duration = Duration::from_secs(10);
@@ -79,7 +80,11 @@ impl Authentication {
             if !options.tolerate_lookup_failure {
                 return Err(ServerError::Lookup(Box::new(error)));
             }
-            tracing::warn!(%error, "the cluster's authentication settings cannot be read; trying again later");
+            let error = error_text(&error);
+            tracing::warn!(
+                error,
+                "the cluster's authentication settings cannot be read; trying again later"
+            );
         }
         Ok(authentication)
     }

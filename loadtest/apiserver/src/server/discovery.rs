@@ -26,6 +26,19 @@ const VERBS: [&str; 8] = [
 ];
 const AGGREGATED: &str = "application/json;g=apidiscovery.k8s.io;v=v2;as=APIGroupDiscoveryList";
 
+/// What `kubectl get all` shows, by kind. Source: the `Categories` of the kinds' storage in `pkg/registry`.
+const ALL_CATEGORY: [&str; 9] = [
+    "Pod",
+    "ReplicationController",
+    "Service",
+    "DaemonSet",
+    "Deployment",
+    "ReplicaSet",
+    "StatefulSet",
+    "Job",
+    "CronJob",
+];
+
 /// A subresource: its name, group/version/kind of its body if that is another, and its verbs.
 type Subresource = (&'static str, Option<[&'static str; 3]>, &'static [&'static str]);
 
@@ -40,6 +53,17 @@ struct Entry {
     namespaced: bool,
     verbs: Vec<&'static str>,
     subresources: Vec<Subresource>,
+    custom: bool,
+}
+
+impl Entry {
+    fn categories(&self) -> &'static [&'static str] {
+        if !self.custom && ALL_CATEGORY.contains(&self.kind.as_str()) {
+            &["all"]
+        } else {
+            &[]
+        }
+    }
 }
 
 /// Answers a discovery path with its content type.
@@ -112,6 +136,7 @@ fn entries(store: &Store) -> Vec<Entry> {
             namespaced,
             verbs: vec!["create"],
             subresources: Vec::new(),
+            custom: false,
         });
     }
     entries.push(Entry {
@@ -124,6 +149,7 @@ fn entries(store: &Store) -> Vec<Entry> {
         namespaced: true,
         verbs: vec!["create"],
         subresources: Vec::new(),
+        custom: false,
     });
     entries
 }
@@ -149,6 +175,7 @@ fn entry(kind: &Kind, group: &str, version: &str) -> Entry {
         namespaced: kind.namespaced,
         verbs: VERBS.to_vec(),
         subresources,
+        custom: kind.custom,
     }
 }
 
@@ -187,6 +214,9 @@ fn resource_list(store: &Store, group: &str, version: &str) -> Result<Value, Api
         });
         if !entry.short_names.is_empty() {
             document["shortNames"] = entry.short_names.clone().into();
+        }
+        if !entry.categories().is_empty() {
+            document["categories"] = entry.categories().into();
         }
         resources.push(document);
         for (name, body, verbs) in &entry.subresources {
@@ -254,6 +284,6 @@ fn aggregate_entry(entry: &Entry) -> Value {
     json!({
         "resource": entry.plural, "responseKind": own, "singularResource": entry.singular, "verbs": entry.verbs,
         "scope": if entry.namespaced { "Namespaced" } else { "Cluster" },
-        "shortNames": entry.short_names, "subresources": subresources,
+        "shortNames": entry.short_names, "categories": entry.categories(), "subresources": subresources,
     })
 }

@@ -150,6 +150,19 @@ const ACCESS_REVIEW: Schema = &[
 const TOKEN_SPEC: Schema = &[(1, "token", Type::Text), (2, "audiences", Type::Texts)];
 const TOKEN_REVIEW: Schema = &[(1, "metadata", Type::One(METADATA)), (2, "spec", Type::One(TOKEN_SPEC))];
 
+const NAMESPACE: Schema = &[
+    (1, "metadata", Type::One(METADATA)),
+    (2, "spec", Type::One(&[(1, "finalizers", Type::Texts)])),
+    (3, "status", Type::One(&[(1, "phase", Type::Text)])),
+];
+const PRIORITY_CLASS: Schema = &[
+    (1, "metadata", Type::One(METADATA)),
+    (2, "value", Type::Number),
+    (3, "globalDefault", Type::Flag),
+    (4, "description", Type::Text),
+    (5, "preemptionPolicy", Type::Text),
+];
+
 const TYPE_META: Schema = &[(1, "apiVersion", Type::Text), (2, "kind", Type::Text)];
 
 fn schema_of(api_version: &str, kind: &str) -> Option<Schema> {
@@ -163,6 +176,8 @@ fn schema_of(api_version: &str, kind: &str) -> Option<Schema> {
         "SubjectAccessReview" | "SelfSubjectAccessReview" | "LocalSubjectAccessReview" => ACCESS_REVIEW,
         "TokenReview" => TOKEN_REVIEW,
         "SelfSubjectReview" => &[],
+        "Namespace" => NAMESPACE,
+        "PriorityClass" => PRIORITY_CLASS,
         _ => return None,
     })
 }
