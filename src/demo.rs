@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use supercargo::client::{ClientOptions, ClientSet, Source};
+use supercargo::clock::Clock;
 use supercargo::scheduler::{Scheduler, SchedulerOptions, metrics_for};
 use supercargo::telemetry::Exposition;
 use supercargo_apiserver::check::{self, CheckOptions};
@@ -63,9 +64,10 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<bool> {
     let scheduler = start_scheduler(&server).await?;
     let progress = Progress::start(server.store(), plan_size(&plan), !args.json)?;
     let outcome = run_pods(&plan, &server, &progress).await;
-    let drain = std::time::Instant::now();
+    let clock = Clock::Real;
+    let begun = clock.now();
     scheduler.stop(DRAIN).await;
-    let drain = drain.elapsed();
+    let drain = clock.now().since(begun);
     stop.cancel();
     outcome?;
     hollow.await.context("hollow nodes")??;
@@ -74,7 +76,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<bool> {
         &server.store().values("", "pods")?,
         &CheckOptions::default(),
     );
-    let summary = Summary::new(&plan_size(&plan), &state, progress.finish(), &scheduler, drain);
+    let summary = Summary::new(&plan_size(&plan), &state, &progress.finish(), &scheduler, drain);
     summary.print(args.json)?;
     server.stop().await;
     Ok(state.is_sound() && state.bound + state.unschedulable == state.pods && summary.is_complete())

@@ -5,7 +5,7 @@
 //!
 //! Plugins that this release does not have yet are registered under their real names, so that every configuration
 //! works: they turn away, with a text that says so, the pods whose hard rules they would have to evaluate (see
-//! [`unavailable`]), and leave soft rules out of the score.
+//! `unavailable`), and leave soft rules out of the score.
 //!
 //! Does not: run anything by itself; see [`crate::framework`].
 //!

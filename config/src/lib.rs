@@ -12,7 +12,7 @@
 //! | [`gates`] | feature gates: names, stages, what may be changed |
 //! | [`plugins`] | extension points, the in-tree catalogue, the default list, merge and expansion |
 //! | [`load`] | from text or file to types |
-//! | [`print`] | from types back to YAML and JSON |
+//! | [`mod@print`] | from types back to YAML and JSON |
 //! | [`duration`] | durations as Go writes them |
 //! | [`error`] | what was wrong, where |
 //!

@@ -12,6 +12,9 @@ use supercargo_apiserver::workload::{Plan, Prerequisite, WorkloadParams, generat
 
 use crate::populate::Item;
 
+/// Namespace and name.
+pub type PodName = (Box<str>, Box<str>);
+
 /// The trace's files in a folder given with `--trace`, plain or compressed.
 const TRACE_FILES: [&str; 2] = ["openb_nodes.csv", "openb_pods_gpuspec33.csv"];
 
@@ -42,7 +45,7 @@ pub struct Prepared {
     /// The pods in order of submission.
     pub pods: Vec<Item>,
     /// Namespace and name of each pod.
-    pub pod_names: Vec<(Box<str>, Box<str>)>,
+    pub pod_names: Vec<PodName>,
 }
 
 /// Makes a workload's requests.
@@ -60,7 +63,7 @@ pub fn prepare(spec: &WorkloadSpec) -> Result<Prepared> {
     })
     .with_context(|| format!("workload {}", spec.name))?;
     let nodes: Arc<str> = "/api/v1/nodes".into();
-    let pods: Vec<(Item, (Box<str>, Box<str>))> = plan.pods().map(|pod| pod_item(&pod)).collect();
+    let pods: Vec<(Item, PodName)> = plan.pods().map(|pod| pod_item(&pod)).collect();
     let (pods, pod_names) = pods.into_iter().unzip();
     Ok(Prepared {
         setup: plan.prerequisites().iter().map(prerequisite).collect(),
@@ -88,7 +91,7 @@ fn item(path: Arc<str>, object: &Value) -> Item {
     }
 }
 
-fn pod_item(pod: &Value) -> (Item, (Box<str>, Box<str>)) {
+fn pod_item(pod: &Value) -> (Item, PodName) {
     let text = |field: &str| pod["metadata"][field].as_str().unwrap_or_default();
     let path = format!("/api/v1/namespaces/{}/pods", text("namespace"));
     (item(path.into(), pod), (text("namespace").into(), text("name").into()))

@@ -4,7 +4,6 @@
 //! Does not: run the container image.
 
 #![cfg(feature = "real-control-plane")]
-#![expect(clippy::expect_used, reason = "a test that cannot be set up fails")]
 
 #[path = "chart_real/rights.rs"]
 mod rights;
@@ -20,7 +19,7 @@ use supercargo_loadtest::controlplane::{ControlPlane, Options};
 use supercargo_loadtest::e2e::objects::{node, pod};
 use supercargo_loadtest::e2e::wait::{eventually, health};
 use supercargo_loadtest::process::{Launch, Managed, OnDrop, free_port, write_private};
-use supercargo_loadtest::schedulers::{Scheduler, built_binary};
+use supercargo_loadtest::schedulers::{Scheduler, own_binary};
 use supercargo_loadtest::tools::{Kubectl, helm, run};
 
 use rights::{Granted, Used};
@@ -126,7 +125,7 @@ fn values_that_would_do_harm_are_refused() {
 
 #[test]
 fn the_rendered_configuration_and_arguments_are_taken_by_the_binary() {
-    let binary = built_binary("supercargo").expect("the scheduler's binary");
+    let binary = own_binary("supercargo").expect("the scheduler's binary");
     for (name, rendered) in variants().expect("rendered charts") {
         let dir = tempfile::tempdir().expect("a folder");
         let objects = objects(&rendered).expect("objects");
@@ -246,7 +245,7 @@ impl Installed {
         ]);
         let launch = Launch {
             name: "supercargo",
-            program: &built_binary("supercargo")?,
+            program: &own_binary("supercargo")?,
             args,
             log_dir: &self.dir,
             on_drop: OnDrop::Kill,

@@ -87,7 +87,7 @@ impl BindingPool {
     }
 
     /// Takes no more tasks; lets those under way finish until `within` is over, then makes them give up: each ends
-    /// bound or unreserved. What the writers have is written until then, or for [`LAST_WRITES`] at least.
+    /// bound or unreserved. What the writers have is written until then, or for two seconds at least.
     pub async fn drain(&self, within: Duration) {
         self.slots.close();
         self.tasks.close();

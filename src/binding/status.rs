@@ -294,7 +294,7 @@ mod tests {
     fn an_equal_condition_is_not_written() {
         let known = pod("a").condition("PodScheduled", "False", "Unschedulable", "no room");
         assert_eq!(
-            patch(&known.clone(), Some(("Unschedulable", "no room")), NominatedNode::Keep),
+            patch(&known, Some(("Unschedulable", "no room")), NominatedNode::Keep),
             None
         );
         let other = patch(&known, Some(("Unschedulable", "other")), NominatedNode::Keep).unwrap();

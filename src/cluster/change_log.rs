@@ -78,7 +78,7 @@ struct Slot<W> {
 
 const HAS_CLASS: u64 = 1 << 8;
 
-/// See the [module](self).
+/// The log; this module's text says how it works.
 pub struct ChangeLog<W: Word = AtomicU64> {
     slots: Box<[Slot<W>]>,
     head: CachePadded<W>,

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use supercargo::clock::{Clock, Nanos};
 use supercargo::sync::Mutex;
 use supercargo::telemetry::LatencyRecorder;
 use supercargo_apiserver::store::{EventKind, Store, WatchBatch, WatchItem, WatchStart};
@@ -19,16 +20,16 @@ const SHOW_EVERY: Duration = Duration::from_millis(500);
 /// What was seen so far.
 #[derive(Debug, Default)]
 pub(super) struct Seen {
-    created: HashMap<Box<str>, Instant>,
+    created: HashMap<Box<str>, Nanos>,
     pub(super) bound: usize,
     unschedulable: usize,
-    first_bound: Option<Instant>,
-    last_bound: Option<Instant>,
+    first_bound: Option<Nanos>,
+    last_bound: Option<Nanos>,
     pub(super) latency: LatencyRecorder,
 }
 
 impl Seen {
-    fn take(&mut self, item: &WatchItem, now: Instant) {
+    fn take(&mut self, item: &WatchItem, now: Nanos) {
         let pod = &item.object;
         if item.kind == EventKind::Deleted {
             self.created.remove(pod.uid());
@@ -44,7 +45,7 @@ impl Seen {
             self.bound += 1;
             self.first_bound.get_or_insert(now);
             self.last_bound = Some(now);
-            self.latency.record(now - created);
+            self.latency.record(now.since(created));
         }
     }
 
@@ -54,7 +55,7 @@ impl Seen {
             (Some(first), Some(last)) if last > first => {
                 #[expect(clippy::cast_precision_loss, reason = "far below 2^52")]
                 let intervals = (self.bound - 1) as f64;
-                intervals / (last - first).as_secs_f64()
+                intervals / last.since(first).as_secs_f64()
             }
             _ => 0.0,
         }
@@ -77,16 +78,17 @@ impl Progress {
         let (sender, changed) = watch::channel(0);
         let ours = Arc::clone(&seen);
         let task = tokio::spawn(async move {
-            let mut shown = Instant::now();
+            let clock = Clock::Real;
+            let mut shown = clock.now();
             while let Ok(Some(batch)) = watcher.next().await {
                 let WatchBatch::Events(items) = batch else { continue };
-                let now = Instant::now();
+                let now = clock.now();
                 let bound = {
                     let mut seen = ours.lock();
                     items.iter().for_each(|item| seen.take(item, now));
                     seen.bound
                 };
-                if show && (now - shown > SHOW_EVERY || bound == size.pods) {
+                if show && (now.since(shown) > SHOW_EVERY || bound == size.pods) {
                     shown = now;
                     show_line(&ours.lock(), &size);
                 }
@@ -135,12 +137,12 @@ impl Progress {
 
 fn show_line(seen: &Seen, size: &PlanSize) {
     // Nobody has to look.
-    let _: std::io::Result<()> = writeln!(
+    drop(writeln!(
         std::io::stderr(),
         "{:>7} of {} pods bound on {} nodes, {:.0} pods/s",
         seen.bound,
         size.pods,
         size.nodes,
         seen.rate()
-    );
+    ));
 }

@@ -41,7 +41,7 @@ pub(super) struct Summary {
 }
 
 impl Summary {
-    pub(super) fn new(size: &PlanSize, state: &EndState, seen: Seen, scheduler: &Scheduler, drain: Duration) -> Self {
+    pub(super) fn new(size: &PlanSize, state: &EndState, seen: &Seen, scheduler: &Scheduler, drain: Duration) -> Self {
         let usage = process_usage().unwrap_or_default();
         Self {
             target: "embedded",

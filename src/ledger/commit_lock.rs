@@ -31,7 +31,7 @@ const LANES: usize = 8;
 type Read<'a, P> = <<P as Primitives>::Shared as SharedLock>::Read<'a>;
 type Write<'a, P> = <<P as Primitives>::Shared as SharedLock>::Write<'a>;
 
-/// See the [module](self).
+/// The lock; this module's text says how it works.
 pub struct CommitLock<P: Primitives = Native> {
     lanes: [CachePadded<P::Shared>; LANES],
     epoch: CachePadded<P::Word>,

@@ -238,13 +238,13 @@ mod tests {
     #[test]
     fn verbosity_changes_while_lines_are_written() {
         let (guard, _in_use) = TelemetryGuard::of_this_thread();
-        assert!(!tracing::enabled!(target: "supercargo::cycle", tracing::Level::DEBUG));
+        assert!(!tracing::enabled!(target: "supercargo::cycle", Level::DEBUG));
         guard.set_verbosity(4);
         assert_eq!(guard.verbosity(), 4);
-        assert!(tracing::enabled!(target: "supercargo::cycle", tracing::Level::DEBUG));
-        assert!(!tracing::enabled!(target: "hyper", tracing::Level::DEBUG));
+        assert!(tracing::enabled!(target: "supercargo::cycle", Level::DEBUG));
+        assert!(!tracing::enabled!(target: "hyper", Level::DEBUG));
         guard.set_verbosity(0);
-        assert!(!tracing::enabled!(target: "supercargo::cycle", tracing::Level::DEBUG));
+        assert!(!tracing::enabled!(target: "supercargo::cycle", Level::DEBUG));
     }
 
     #[test]

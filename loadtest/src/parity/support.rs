@@ -8,7 +8,7 @@ use super::record::Record;
 
 /// A plugin that the case needs and this release does not have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum NotSupported {
+pub(super) enum NotSupported {
     /// Claims, disks and their limits.
     Volumes,
     /// Spreading over topology domains.
@@ -20,7 +20,7 @@ pub enum NotSupported {
 impl NotSupported {
     /// For people.
     #[must_use]
-    pub const fn reason(self) -> &'static str {
+    pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::Volumes => "volumes",
             Self::PodTopologySpread => "topology spread",

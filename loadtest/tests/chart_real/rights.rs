@@ -45,13 +45,13 @@ struct Rule {
 }
 
 /// What the chart's roles grant.
-pub struct Granted {
+pub(crate) struct Granted {
     rules: Vec<Rule>,
 }
 
 impl Granted {
     /// Reads the roles among rendered objects.
-    pub fn from_objects(objects: &[Value]) -> Result<Self> {
+    pub(crate) fn from_objects(objects: &[Value]) -> Result<Self> {
         let mut rules = Vec::new();
         for role in objects {
             let namespace = match role["kind"].as_str() {
@@ -80,7 +80,7 @@ impl Granted {
     }
 
     /// Every right was used, or has its reason here.
-    pub fn check_against(&self, used: &Used) -> Result<()> {
+    pub(crate) fn check_against(&self, used: &Used) -> Result<()> {
         let for_faults = |right: &Right| {
             let (group, resource, verb) = right;
             FOR_FAULTS.contains(&(group.as_str(), resource.as_str(), verb.as_str()))
@@ -144,7 +144,7 @@ fn list(value: &Value) -> Result<Vec<String>> {
 }
 
 /// What a user asked of the API server.
-pub struct Used {
+pub(crate) struct Used {
     /// Rights behind the requests.
     pub rights: BTreeSet<Right>,
     /// Requests that were refused.
@@ -153,7 +153,7 @@ pub struct Used {
 
 impl Used {
     /// Reads kube-apiserver's audit log.
-    pub fn from_audit_log(path: &Path, user: &str) -> Result<Self> {
+    pub(crate) fn from_audit_log(path: &Path, user: &str) -> Result<Self> {
         let log = std::fs::read_to_string(path).with_context(|| format!("cannot read {}", path.display()))?;
         let mut used = Self {
             rights: BTreeSet::new(),
@@ -192,7 +192,7 @@ struct Question {
 }
 
 /// Asks the API server about every verb on every resource that it has, in all namespaces and in single ones.
-pub async fn check_nothing_else_is_granted(
+pub(crate) async fn check_nothing_else_is_granted(
     client: &ApiClient,
     granted: &Granted,
     own_namespace: &str,

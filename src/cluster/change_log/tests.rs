@@ -153,7 +153,10 @@ fn spawn<W: Word, R: 'static>(
 fn lapped_reader<W: Word>() -> usize {
     let log = Arc::new(ChangeLog::<W>::with_capacity(2));
     let writer = spawn(&log, |log| {
-        (0..3).map(|number| log.append_change(change(number))).count()
+        (0..3)
+            .map(|number| log.append_change(change(number)))
+            .collect::<Vec<_>>()
+            .len()
     });
     let reader = spawn(&log, |log| {
         let mut count = 0;
@@ -217,7 +220,9 @@ fn model_a_writer_waits_for_the_slot_that_it_takes_over() {
     explore(|| {
         let log = Arc::new(ChangeLog::<LoomWord>::with_capacity(2));
         let slow = spawn(&log, |log| log.append_change(change(7)));
-        let fast = spawn(&log, |log| (0..2).map(|_| log.append_change(change(8))).count());
+        let fast = spawn(&log, |log| {
+            (0..2).map(|_| log.append_change(change(8))).collect::<Vec<_>>().len()
+        });
         let own = slow.join().unwrap();
         fast.join().unwrap();
         let mut found = Vec::new();
