@@ -26,6 +26,9 @@ use crate::telemetry::{AttemptResult, ExtensionPoint, Metrics, OperationLabel, S
 /// The writers get this long to write what they have when the binds took all the time there was.
 const LAST_WRITES: Duration = Duration::from_secs(2);
 
+/// Between two looks for workers that are about to hand a task over; a cycle takes far less.
+const HAND_OVER_PAUSE: Duration = Duration::from_millis(1);
+
 /// Binds pods; see the [module](crate::binding).
 pub struct BindingPool {
     pub(super) failures: Arc<FailureHandler>,
@@ -87,12 +90,13 @@ impl BindingPool {
     }
 
     /// Takes no more tasks; lets those under way finish until `within` is over, then makes them give up: each ends
-    /// bound or unreserved. What the writers have is written until then, or for two seconds at least.
+    /// bound or unreserved. What the writers have is written until then, or for two seconds at least. Call it after the
+    /// queue was closed, so that no worker waits there.
     pub async fn drain(&self, within: Duration) {
         self.slots.close();
         self.tasks.close();
         let end = tokio::time::Instant::now() + within;
-        if tokio::time::timeout_at(end, self.tasks.wait()).await.is_err() {
+        if tokio::time::timeout_at(end, self.finished()).await.is_err() {
             tracing::warn!(
                 tasks = self.tasks.len(),
                 "binds are still under way at the end: giving them up"
@@ -104,6 +108,17 @@ impl BindingPool {
             .drain(end.max(tokio::time::Instant::now() + LAST_WRITES))
             .await;
         self.writers.close();
+    }
+
+    /// Until no task is under way and no worker can hand one over: a worker in a cycle holds a place.
+    async fn finished(&self) {
+        loop {
+            self.tasks.wait().await;
+            if self.slots.held() == 0 {
+                return;
+            }
+            tokio::time::sleep(HAND_OVER_PAUSE).await;
+        }
     }
 
     /// A plugin that panics fails its pod alone.

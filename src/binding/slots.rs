@@ -17,6 +17,7 @@ pub(super) struct Slots {
 
 #[derive(Debug)]
 struct SlotState {
+    held: usize,
     free: usize,
     closed: bool,
 }
@@ -31,6 +32,7 @@ impl Slots {
     pub(super) fn new(count: usize) -> Arc<Self> {
         Arc::new(Self {
             state: Mutex::new(SlotState {
+                held: 0,
                 free: count.max(1),
                 closed: false,
             }),
@@ -48,9 +50,15 @@ impl Slots {
             return None;
         }
         state.free -= 1;
+        state.held += 1;
         Some(Slot {
             slots: Arc::clone(self),
         })
+    }
+
+    /// Number of places taken.
+    pub(super) fn held(&self) -> usize {
+        self.state.lock().held
     }
 
     /// Ends every wait for a place.
@@ -62,7 +70,10 @@ impl Slots {
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        self.slots.state.lock().free += 1;
+        let mut state = self.slots.state.lock();
+        state.free += 1;
+        state.held -= 1;
+        drop(state);
         self.slots.freed.notify_one();
     }
 }
