@@ -3,6 +3,8 @@
 //! The order is kube-scheduler's: clients, secure server, caches, election, scheduling. A standby keeps its caches warm.
 //! SIGTERM and SIGINT end it: no new cycles, binds in flight finish or are unreserved, events are written, the Lease is
 //! released, exit code 0. A lost Lease ends it with exit code 1.
+//!
+//! Does not: parse options or decide anything about pods.
 
 mod election;
 mod serving;

@@ -4,6 +4,8 @@
 //! would succeed, it answers success and leaves the nomination as it is, so that the pod's message has no part about
 //! preemption, as after a preemption. The pod then waits for room like any other.
 //!
+//! Does not: reject a pod by itself, or choose victims (that is [`crate::preemption`]).
+//!
 //! Source: `pkg/scheduler/framework/plugins/defaultpreemption`, Kubernetes 1.36.
 
 use std::sync::atomic::{AtomicU64, Ordering};

@@ -1,6 +1,8 @@
 //! `NodeAffinity`: `spec.nodeSelector`, required and preferred node affinity, and the affinity that a profile adds to
 //! all of its pods (`addedAffinity`).
 //!
+//! Does not: look at the labels of pods, or fail for a requirement that is wrong: its term matches nothing.
+//!
 //! Source: `pkg/scheduler/framework/plugins/nodeaffinity`, Kubernetes 1.36.
 
 use std::sync::{Arc, LazyLock};

@@ -1,5 +1,7 @@
 //! `NodeResourcesBalancedAllocation`: prefers nodes on which the pod evens out the shares in use of each resource.
 //!
+//! Does not: filter, or count requests that a pod does not make (no defaults).
+//!
 //! Source: `pkg/scheduler/framework/plugins/noderesources/balanced_allocation.go`, Kubernetes 1.36.
 
 use std::sync::{Arc, LazyLock};
