@@ -9,6 +9,7 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde::{Deserialize, Serialize};
 
+use super::write::retry_after;
 use super::pool::{BindingPool, bind_failure, shutting_down};
 use crate::binding::{BindTask, Failure};
 use crate::framework::Code;
@@ -312,7 +313,7 @@ async fn classify(response: Response<Body>) -> Answer {
         drop(read_body(response).await);
         return Answer::Done;
     }
-    let retry_after = retry_after(&response);
+    let retry_after = retry_after(response.headers()).map(|asked| asked.min(MAX_RETRY));
     let text = match read_body(response).await {
         Ok(body) => {
             serde_json::from_slice::<StatusAnswer>(&body)
@@ -337,18 +338,6 @@ async fn classify(response: Response<Body>) -> Answer {
         status if status.is_server_error() => Answer::Unknown(text),
         _ => Answer::Refused(text),
     }
-}
-
-fn retry_after(response: &Response<Body>) -> Option<Duration> {
-    let seconds = response
-        .headers()
-        .get(http::header::RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds).min(MAX_RETRY))
 }
 
 async fn read_body(response: Response<Body>) -> Result<bytes::Bytes, String> {

@@ -19,7 +19,7 @@ use tokio::sync::{Mutex as AsyncMutex, mpsc};
 use tokio_util::task::TaskTracker;
 
 use super::series::{Repeat, Series};
-use super::write::{Write, Written, send};
+use super::write::{PATIENTLY, Write, Written, send};
 use crate::clock::Clock;
 use crate::cluster::PodInfo;
 use crate::ids::Symbol;
@@ -184,7 +184,7 @@ impl Lane {
             self.waiting.fetch_sub(1, Ordering::Relaxed);
             let Some(write) = self.prepare(&timed) else { continue };
             let adds_to_series = write.method == Method::PATCH;
-            match send(&self.client, &write).await {
+            match send(&self.client, &write, PATIENTLY).await {
                 Written::Yes => self.metrics.events_written(1),
                 // The namespace is gone, or the first event of a series has expired: the next failure is a first one.
                 Written::NotFound => {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use super::write::{Write, Written, send};
+use super::write::{BRIEFLY, Write, Written, send};
 use crate::clock::Clock;
 use crate::cluster::PodInfo;
 use crate::framework::NominatedNode;
@@ -227,7 +227,7 @@ impl StatusWriter {
             body: body.to_string().into_bytes(),
         };
         // A pod that is gone or re-created needs no condition of its predecessor's.
-        if let Written::No(error) = send(client, &write).await {
+        if let Written::No(error) = send(client, &write, BRIEFLY).await {
             tracing::warn!(
                 pod = patch.pod.full_name(),
                 error,

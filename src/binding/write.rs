@@ -2,13 +2,17 @@
 
 use std::time::Duration;
 
-use http::{Method, Request, StatusCode};
+use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use kube::client::Body;
 
-/// Waits between tries: half a second in all, then a longer one for a server that is away.
-const PAUSES_MILLIS: [u64; 5] = [10, 50, 250, 1000, 4000];
+/// Waits between tries of a status, in milliseconds: a bind of the pod may be waiting for it.
+pub(super) const BRIEFLY: &[u64] = &[10, 50, 250, 1000, 4000];
+/// Waits between tries of an event: through a restart of the server. Those behind it wait in their queue.
+pub(super) const PATIENTLY: &[u64] = &[10, 50, 250, 1000, 4000, 15_000, 30_000, 60_000];
+/// The longest wait that an answer may ask for.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(60);
 /// The longest that a call may take.
 const DEADLINE: Duration = Duration::from_secs(30);
 /// An answer longer than this is not read to its end.
@@ -33,21 +37,27 @@ pub(super) enum Written {
     No(String),
 }
 
-/// Sends `write`, again while the server is busy or away.
-pub(super) async fn send(client: &Client, write: &Write) -> Written {
+/// Sends `write`, again after each of `pauses` (milliseconds), or what the answer asks for if that is longer, while the
+/// server is busy or away.
+pub(super) async fn send(client: &Client, write: &Write, pauses: &[u64]) -> Written {
     let mut last = String::new();
     let mut lost = false;
-    for pause in std::iter::once(0).chain(PAUSES_MILLIS) {
-        if pause > 0 {
-            tokio::time::sleep(Duration::from_millis(pause)).await;
+    let mut asked = Duration::ZERO;
+    for pause in std::iter::once(&0).chain(pauses) {
+        let pause = Duration::from_millis(*pause).max(asked);
+        if !pause.is_zero() {
+            tokio::time::sleep(pause).await;
         }
         match tokio::time::timeout(DEADLINE, once(client, write)).await {
-            Ok(Ok(status)) if status.is_success() => return Written::Yes,
-            Ok(Ok(StatusCode::NOT_FOUND)) => return Written::NotFound,
+            Ok(Ok((status, _))) if status.is_success() => return Written::Yes,
+            Ok(Ok((StatusCode::NOT_FOUND, _))) => return Written::NotFound,
             // An earlier try was applied though its answer was lost.
-            Ok(Ok(StatusCode::CONFLICT)) if lost && write.method == Method::POST => return Written::Yes,
-            Ok(Ok(status)) if is_worth_another_try(status) => last = format!("the API server answered {status}"),
-            Ok(Ok(status)) => return Written::No(format!("the API server answered {status}")),
+            Ok(Ok((StatusCode::CONFLICT, _))) if lost && write.method == Method::POST => return Written::Yes,
+            Ok(Ok((status, retry_after))) if is_worth_another_try(status) => {
+                last = format!("the API server answered {status}");
+                asked = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+            }
+            Ok(Ok((status, _))) => return Written::No(format!("the API server answered {status}")),
             Ok(Err(error)) => (last, lost) = (error, true),
             Err(_elapsed) => (last, lost) = ("no answer in time".to_owned(), true),
         }
@@ -59,7 +69,7 @@ fn is_worth_another_try(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
 }
 
-async fn once(client: &Client, write: &Write) -> Result<StatusCode, String> {
+async fn once(client: &Client, write: &Write) -> Result<(StatusCode, Option<Duration>), String> {
     let request = Request::builder()
         .method(write.method.clone())
         .uri(&write.path)
@@ -67,8 +77,14 @@ async fn once(client: &Client, write: &Write) -> Result<StatusCode, String> {
         .body(Body::from(write.body.clone()))
         .map_err(|error| error.to_string())?;
     let response = client.send(request).await.map_err(|error| error.to_string())?;
-    let status = response.status();
+    let (status, retry_after) = (response.status(), retry_after(response.headers()));
     // Read to its end, so that the connection can be used again.
     drop(Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await);
-    Ok(status)
+    Ok((status, retry_after))
+}
+
+/// What `Retry-After` says, in seconds; a date in it is not understood.
+pub(super) fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let seconds = headers.get(http::header::RETRY_AFTER)?.to_str().ok()?.trim().parse();
+    seconds.ok().map(Duration::from_secs)
 }

@@ -303,3 +303,63 @@ impl Kit {
         crate::clock::Clock::Manual(self.clock.clone()).now()
     }
 }
+
+/// Workers pop, fail and bind while events, updates and deletions come in from other threads.
+#[test]
+fn nothing_is_lost_between_threads() {
+    const PODS: usize = 600;
+    let kit = Kit::with(Options {
+        config: QueueConfig {
+            max_backoff: Duration::ZERO,
+            ..Default::default()
+        },
+        ..Default::default()
+    });
+    let worker = |number: usize| {
+        let mut turn = number;
+        while let Some(queued) = kit.queue.pop() {
+            turn += 1;
+            match turn % 4 {
+                0 => {
+                    kit.back(queued, &["A"]);
+                }
+                1 => {
+                    kit.back(queued, &[]);
+                }
+                2 => {
+                    kit.queue.done(&queued);
+                    kit.queue.leave(&queued, crate::queue::Exit::Bound);
+                }
+                _ => {
+                    kit.queue.assigned(queued.pod.uid);
+                    kit.queue.leave(&queued, crate::queue::Exit::Bound);
+                }
+            }
+        }
+    };
+    std::thread::scope(|scope| {
+        for number in 0..3 {
+            scope.spawn(move || worker(number));
+        }
+        for number in 0..PODS {
+            let pod = plain(&format!("p{number}"));
+            kit.queue.add(&pod);
+            if number % 7 == 0 {
+                kit.queue.update(Some(&pod), &pod);
+                kit.queue.delete(pod.uid);
+            }
+        }
+        loop {
+            kit.event(NODE_ADD);
+            let totals = kit.queue.totals();
+            if totals.bound + totals.deleted == totals.entered {
+                break;
+            }
+            std::thread::yield_now();
+        }
+        kit.queue.close();
+    });
+    let totals = kit.queue.totals();
+    assert_eq!(totals.entered, u64::try_from(PODS).unwrap());
+    assert_eq!((kit.counts(), kit.queue.pods_out(), kit.queue.events_kept()), ([0; 4], 0, 0));
+}
