@@ -9,8 +9,8 @@ use http_body_util::{BodyExt as _, Limited};
 use kube::client::Body;
 use serde::{Deserialize, Serialize};
 
-use super::write::retry_after;
 use super::pool::{BindingPool, bind_failure, shutting_down};
+use super::write::retry_after;
 use crate::binding::{BindTask, Failure};
 use crate::framework::Code;
 use crate::ids::{PodUid, Symbol};

@@ -345,7 +345,7 @@ fn nothing_is_lost_between_threads() {
             let pod = plain(&format!("p{number}"));
             kit.queue.add(&pod);
             if number % 7 == 0 {
-                kit.queue.update(Some(&pod), &pod);
+                kit.queue.update_if_known(Some(&pod), &pod);
                 kit.queue.delete(pod.uid);
             }
         }
@@ -361,5 +361,8 @@ fn nothing_is_lost_between_threads() {
     });
     let totals = kit.queue.totals();
     assert_eq!(totals.entered, u64::try_from(PODS).unwrap());
-    assert_eq!((kit.counts(), kit.queue.pods_out(), kit.queue.events_kept()), ([0; 4], 0, 0));
+    assert_eq!(
+        (kit.counts(), kit.queue.pods_out(), kit.queue.events_kept()),
+        ([0; 4], 0, 0)
+    );
 }
