@@ -26,7 +26,7 @@ mod task;
 mod waiting;
 mod write;
 
-#[cfg(test)]
+#[cfg(all(test, feature = "demo"))]
 mod tests;
 
 use std::sync::Arc;

@@ -3,5 +3,6 @@
 
 mod faults;
 mod kit;
+mod metrics;
 mod permit;
 mod writers;

@@ -86,3 +86,38 @@ impl Handling {
         self.began = now;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::cluster::{Cluster, LabelVisibility, NodeSpec};
+    use crate::ids::Symbol;
+    use crate::telemetry::MetricsOptions;
+    use crate::testing::node;
+
+    #[test]
+    fn deliveries_are_timed_by_event_and_those_without_one_are_not() {
+        let metrics = Arc::new(Metrics::new(&MetricsOptions::default()));
+        let mut handling = Handling::new(Arc::clone(&metrics));
+        let cluster = Cluster::new([Symbol::new("default-scheduler")], LabelVisibility::All);
+        let mut now = Nanos(0);
+        handling.begin(now);
+        for cpu in [1000, 1000, 2000] {
+            for change in cluster.apply_node(NodeSpec::clone(&node("n").cpu(cpu).build())) {
+                handling.node(&change);
+            }
+            now = now.after(Duration::from_millis(1));
+            handling.end(now);
+        }
+        let page = metrics.exposition();
+        for line in [
+            "scheduler_event_handling_duration_seconds_count{event=\"NodeAdd\"} 1",
+            "scheduler_event_handling_duration_seconds_sum{event=\"NodeAdd\"} 0.001",
+            "scheduler_event_handling_duration_seconds_count{event=\"NodeUpdate\"} 1",
+        ] {
+            assert!(page.lines().any(|shown| shown == line), "{line} is not on:\n{page}");
+        }
+    }
+}

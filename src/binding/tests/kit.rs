@@ -16,8 +16,8 @@ use crate::client::{ClientOptions, ClientSet, Source};
 use crate::clock::{Clock, ManualClock, Nanos};
 use crate::cluster::{Cluster, LabelVisibility, PodInfo};
 use crate::framework::{
-    ActionType, ApiRequest, Bind, BindOutcome, CycleState, EventHint, EventObject, EventResource, Handle, Plugin,
-    PostBind, PreBind, Profile, Profiles, QueueSort, QueueingHint, Registry, Reserve, SortKey, Status,
+    ActionType, ApiRequest, Bind, BindOutcome, CycleState, EventHint, EventObject, EventResource, Handle, Observer,
+    Plugin, PostBind, PreBind, Profile, Profiles, QueueSort, QueueingHint, Registry, Reserve, SortKey, Status,
 };
 use crate::ids::{NodeIdx, PodUid, Symbol};
 use crate::ledger::{Checks, PromiseState};
@@ -143,7 +143,7 @@ pub(super) fn settings() -> Settings {
     }
 }
 
-fn profiles(script: &Arc<Script>) -> Arc<Profiles> {
+fn profiles(script: &Arc<Script>, observer: &Observer) -> Arc<Profiles> {
     let mut registry = Registry::default();
     let script = Arc::clone(script);
     registry
@@ -158,7 +158,7 @@ fn profiles(script: &Arc<Script>) -> Arc<Profiles> {
         plugin_config: Vec::new(),
     };
     let profile = Profile::build(&config, 0, &registry, &Arc::new(Handle::default())).unwrap();
-    Arc::new(Profiles::new(vec![Arc::new(profile)]))
+    Arc::new(Profiles::new(vec![Arc::new(profile.observed_by(observer))]))
 }
 
 impl Kit {
@@ -169,7 +169,6 @@ impl Kit {
     pub(super) async fn with(settings: Settings) -> Self {
         let server = Server::start(ServerConfig::default()).await.unwrap();
         let script = Arc::new(Script::default());
-        let profiles = profiles(&script);
         let metrics = Arc::new(Metrics::new(&MetricsOptions {
             profiles: vec!["default-scheduler".to_owned()],
             plugins: vec!["Actor".to_owned()],
@@ -178,6 +177,11 @@ impl Kit {
         let clock = ManualClock::default();
         clock.advance(Duration::from_secs(1_700_000_000));
         let manual = Clock::Manual(clock.clone());
+        let observer = Observer {
+            metrics: Arc::clone(&metrics),
+            clock: manual.clone(),
+        };
+        let profiles = profiles(&script, &observer);
         let queue = SchedulingQueue::new(profiles, manual.clone(), QueueConfig::default(), Arc::clone(&metrics));
         let cluster = Arc::new(Cluster::new([Symbol::new("default-scheduler")], LabelVisibility::All));
         for name in ["n1", "n2"] {
