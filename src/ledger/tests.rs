@@ -491,3 +491,51 @@ fn a_read_into_reuses_what_is_there() {
     assert!(!ledger.read_into(NodeIdx(8), &mut usage));
     assert_eq!(usage.pods, 1);
 }
+
+#[test]
+fn a_call_that_is_overtaken_is_told_and_fulfils_the_newest_wish() {
+    let pod = charge(1, 1000);
+    let in_flight = |state| {
+        let promise = Promise {
+            state,
+            node: N1,
+            incarnation: FIRST,
+        };
+        promise::Placed {
+            promise,
+            charge: Arc::clone(&pod),
+        }
+    };
+    for is_deleted in [false, true] {
+        let (ledger, _) = ledger();
+        // As a reserve stands between its charge and its end.
+        ledger.nodes.update(N1, |entry| {
+            entry.add(&pod);
+            (After::Keep, ())
+        });
+        let reserving = || Record {
+            placed: Some(in_flight(PromiseState::Reserving)),
+            busy: true,
+            wish: None,
+        };
+        ledger.promises.upsert(pod.uid, reserving, |_| (After::Keep, ()));
+        assert_eq!(reserve(&ledger, &pod, N2), Err(ReserveError::AlreadyPromised));
+        assert!(!ledger.unreserve(pod.uid));
+        assert_eq!(ledger.confirm(&pod, N2), Confirmed::Deferred);
+        if is_deleted {
+            assert_eq!(ledger.remove(pod.uid), Some(N1));
+        }
+        assert!(ledger.settle(pod.uid, Some(in_flight(PromiseState::Assumed))));
+        let bound = Promise {
+            state: PromiseState::Bound,
+            node: N2,
+            incarnation: FIRST,
+        };
+        assert_eq!(ledger.promise(pod.uid), (!is_deleted).then_some(bound));
+        assert_eq!(
+            (cpu(&ledger, N1), cpu(&ledger, N2)),
+            (0, if is_deleted { 0 } else { 1000 })
+        );
+        assert_eq!(ledger.assumed_count(), 0);
+    }
+}
