@@ -277,7 +277,7 @@ impl<P: Primitives> Ledger<P> {
 
     /// Ends a call: fulfils what others wished meanwhile, then writes down where the pod is. True when there was a
     /// wish. Each round serves a call made by another thread since the last, so the loop ends when they do.
-    fn settle(&self, uid: PodUid, mut placed: Option<Placed>) -> bool {
+    pub(super) fn settle(&self, uid: PodUid, mut placed: Option<Placed>) -> bool {
         let mut overtaken = false;
         loop {
             let wish = self.promises.update(uid, |record| match record.wish.take() {
