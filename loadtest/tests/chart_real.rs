@@ -337,6 +337,8 @@ impl Installed {
             .await
             .context("the pod that fits nowhere has no condition or no event")?;
         // Another try with the same outcome makes a series of the event.
+        let relabel = ["label", "node", "n1", "shape=small"];
+        self.kubectl.run(&relabel)?;
         self.kubectl
             .run(&["patch", "node", "n1", "--subresource=status", "-p", MORE_ROOM])?;
         let repeated = eventually(async || {
@@ -348,8 +350,8 @@ impl Installed {
     }
 }
 
-/// Enough for the large pod alone, which wakes it; with the small one there it is too little.
-const MORE_ROOM: &str = r#"{"status":{"capacity":{"cpu":"8"},"allocatable":{"cpu":"8"}}}"#;
+/// More CPU, and still too little for the large pod.
+const MORE_ROOM: &str = r#"{"status":{"capacity":{"cpu":"2"},"allocatable":{"cpu":"2"}}}"#;
 
 /// Metrics ask the API server who somebody is and what they may read.
 async fn who_may_read_metrics(admin: &Endpoint, account: &Path, scheduler: &Scheduler) -> Result<()> {

@@ -95,7 +95,7 @@ impl Worker {
             self.parts.metrics.panicked();
             self.engine.clear();
             self.view = View::new(&self.parts.cluster);
-            self.parts.cluster.ledger.unreserve(copy.pod.uid);
+            self.parts.failures.unreserve(&copy);
             let started = self.parts.clock.now();
             self.parts.failures.fail(
                 copy,
