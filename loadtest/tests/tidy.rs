@@ -126,9 +126,13 @@ impl Source {
         cut.map_or(self.text.as_str(), |at| &self.text[..at])
     }
 
-    /// Whether a folder of the same name stands beside it: then it is the folder's face.
+    /// Whether a folder of the same name with more than its tests stands beside it: then it is the folder's face.
     fn is_face(&self) -> bool {
-        root().join(self.path.with_extension("")).is_dir()
+        let inside = fs::read_dir(root().join(self.path.with_extension("")))
+            .into_iter()
+            .flatten()
+            .flatten();
+        inside.into_iter().any(|entry| entry.file_name() != "tests.rs")
     }
 }
 
