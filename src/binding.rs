@@ -26,7 +26,8 @@ mod task;
 mod waiting;
 mod write;
 
-#[cfg(all(test, feature = "demo"))]
+#[cfg(test)]
+#[cfg(feature = "demo")]
 mod tests;
 
 use std::sync::Arc;
