@@ -9,14 +9,16 @@
 //! Threads: a view and an engine belong to one worker. Cost a pod: of a class seen before, a
 //! few microseconds plus one evaluation a changed node; of a new class, one evaluation a node.
 //!
-//! Children in reading order: `view` (nodes as of now), `full` (evaluation from scratch), `engine` (incremental),
+//! Children in reading order: `recent`, `view` (nodes as of now), `full` (evaluation from scratch), `engine` (incremental),
 //! `decide` (one decision).
 
 mod decide;
 mod engine;
 pub mod full;
+mod recent;
 mod view;
 
 pub use decide::{Decision, decide};
 pub use engine::{Engine, EngineStats};
-pub use view::{TouchSeq, View};
+pub use recent::Recent;
+pub use view::{Epochs, Move, View};

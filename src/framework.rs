@@ -32,7 +32,7 @@ pub use observe::Observer;
 pub(crate) use observe::Reached;
 pub(crate) use observe::Stopwatch;
 pub use plugin::{
-    ApiRequest, Bind, BindOutcome, Filter, LabelsRead, NodeStatuses, NominatedNode, NormalizeScore, Permit, Plugin,
+    ApiRequest, Bind, BindOutcome, DomainCounts, DomainKey, Filter, LabelsRead, NodeStatuses, NominatedNode, NormalizeScore, Permit, Plugin,
     PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFilterOutcome,
     PreScore, QueueSort, Reads, Reserve, Score, SortKey,
 };

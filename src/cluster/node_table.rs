@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Budget, NodeInfo, NodeSpec, PodInfo};
+use crate::cluster::{Budget, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo};
 use crate::ids::{NodeIdx, Symbol};
 
 /// How an image is spread over the cluster.
@@ -173,6 +173,12 @@ pub struct ClusterView<'a> {
     pub images: &'a Images,
     /// Pods by node.
     pub pods: &'a dyn PodLister,
+    /// Pods on nodes by class.
+    pub placed: &'a Placed,
+    /// Labels of namespaces.
+    pub namespaces: &'a Namespaces,
+    /// Services and controllers.
+    pub owners: &'a Owners,
 }
 
 impl std::fmt::Debug for ClusterView<'_> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::cluster::{Labels, NodeSelectorTerm, PreferredTerm, Toleration};
+use crate::cluster::{Labels, NodeSelectorTerm, OwnerRef, PodAffinity, PreferredTerm, SpreadConstraint, Toleration};
 use crate::ids::{ClassId, PodUid, Symbol};
 use crate::ledger::{Charge, NonZero};
 use crate::resources::{HostPorts, Resources};
@@ -53,6 +53,12 @@ pub struct PodSpec {
     pub required_node_affinity: Option<Box<[NodeSelectorTerm]>>,
     /// Preferred node affinity; absent and empty differ.
     pub preferred_node_affinity: Option<Box<[PreferredTerm]>>,
+    /// Affinity and anti-affinity to other pods; absent: none of either.
+    pub affinity: Option<Box<PodAffinity>>,
+    /// Topology spread constraints in the object's order; with none, default ones apply.
+    pub spread: Box<[SpreadConstraint]>,
+    /// The controller, for default spread constraints.
+    pub controller: Option<OwnerRef>,
     /// Tolerations in the order of the object.
     pub tolerations: Box<[Toleration]>,
     /// Host ports of containers and sidecars.
@@ -97,6 +103,8 @@ pub struct PodInfo {
     pub spec: Arc<PodSpec>,
     /// The pod's class: see [`crate::cluster::ClassTable`].
     pub class: ClassId,
+    /// The class table's epoch when it was classified: see [`crate::cluster::ClassTable::epoch`].
+    pub class_epoch: u64,
     /// What it takes from a node.
     pub charge: Arc<Charge>,
     /// The node it is bound to.

@@ -22,7 +22,9 @@ use arc_swap::ArcSwap;
 use dashmap::DashMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
-use crate::cluster::{Budget, ChangeLog, ClassTable, Images, LabelVisibility, NodeSpec, PodInfo, PodLister, Snapshot};
+use crate::cluster::{
+    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, Owners, PodInfo, PodLister, Snapshot,
+};
 use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
 use crate::ledger::Ledger;
 use crate::sync::Mutex;
@@ -58,6 +60,10 @@ pub struct Cluster {
     pub log: Arc<ChangeLog>,
     /// Classes of pods.
     pub classes: ClassTable,
+    /// Labels of namespaces.
+    pub namespaces: Namespaces,
+    /// Services and controllers.
+    pub owners: Owners,
     scheduler_names: FxHashSet<Symbol>,
     slots: Mutex<nodes::Slots>,
     records: DashMap<NodeIdx, NodeRecord, FxBuildHasher>,
@@ -87,6 +93,8 @@ impl Cluster {
             ledger: Arc::new(Ledger::new(sink)),
             log,
             classes: ClassTable::new(labels),
+            namespaces: Namespaces::default(),
+            owners: Owners::default(),
             scheduler_names: scheduler_names.into_iter().collect(),
             slots: Mutex::default(),
             records: DashMap::default(),

@@ -7,7 +7,7 @@
 //! Does not: keep objects or find a pod's class by itself.
 //!
 //! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them);
-//! `requests`, `affinity`, `ports`, `pod`, `node`, `budget` (compilation); `object` (items of kube-runtime's watchers); `stream` (the
+//! `requests`, `affinity`, `selectors`, `ports`, `pod`, `node`, `budget`, `owners` (compilation); `object` (items of kube-runtime's watchers); `stream` (the
 //! watch of one kind).
 
 mod affinity;
@@ -16,9 +16,11 @@ mod error;
 mod locate;
 mod node;
 mod object;
+mod owners;
 mod pod;
 mod ports;
 mod requests;
+mod selectors;
 mod stream;
 #[cfg(test)]
 mod tests;
@@ -30,6 +32,7 @@ use crate::cluster::{ClassTable, PodInfo};
 pub use budget::decode_budget;
 pub use error::DecodeError;
 pub use node::decode_node;
+pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets};
 pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched};
 pub use pod::DecodedPod;
 pub use stream::{Delivery, WatchParts, WatchStatus, watch};

@@ -1,19 +1,42 @@
-//! A worker's view: all nodes as of the last change that it replayed, and which nodes changed lately.
+//! A worker's view: all nodes as of the last change that it replayed, and what changed lately.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
+use smallvec::SmallVec;
 
-use crate::cluster::{Cluster, ClusterView, Cursor, Images, NodeInfo, NodeTable, Replay};
-use crate::ids::NodeIdx;
+use crate::cluster::{Cluster, ClusterView, Cursor, Images, NodeInfo, NodeTable, Placed, Replay};
+use crate::cycle::Recent;
+use crate::ids::{ClassId, NodeIdx};
 use crate::ledger::{Change, ChangeKind};
 
 /// How many touched nodes a view remembers; a class that missed more evaluates every node anew. 256 KiB.
 const MAX_TOUCHES: usize = 1 << 16;
 
-/// Number of a touch: one node changed. Counts from 0 in a view's life.
-pub type TouchSeq = u64;
+/// How many arrivals and departures of pods a view remembers; a class that missed more counts anew. 1 MiB.
+const MAX_MOVES: usize = 1 << 16;
+
+/// Pods of a class that came to a node, or left it (negative).
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Move {
+    /// The node.
+    pub node: NodeIdx,
+    /// The class.
+    pub class: ClassId,
+    /// How many.
+    pub by: i64,
+}
+
+/// What memoised answers rest on beside single nodes: each rises when answers that rest on it are void.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Epochs {
+    /// Images, or the number of nodes.
+    pub images: u64,
+    /// What nodes belong to which domains; labels of namespaces; selectors of owners.
+    pub domains: u64,
+    /// The view was made anew.
+    pub rebuilds: u64,
+}
 
 /// Nodes as of the last replay.
 #[derive(Debug)]
@@ -21,15 +44,18 @@ pub struct View {
     nodes: NodeTable,
     images: Arc<Images>,
     cursor: Cursor,
-    touches: VecDeque<NodeIdx>,
-    first_touch: TouchSeq,
-    /// Rises when images or the number of nodes change: what image scores rest on.
-    images_epoch: u64,
-    /// Rises when the view is made anew: every memoised answer is void.
-    rebuilds: u64,
+    placed: Placed,
+    touches: Recent<NodeIdx>,
+    moves: Recent<Move>,
+    epochs: Epochs,
     nominated: FxHashSet<NodeIdx>,
     changes: Vec<Change>,
+    /// Classes of the node at hand before its use was read again.
+    before: Classes,
 }
+
+/// How many pods of which class, sorted by class.
+type Classes = SmallVec<[(ClassId, u32); 4]>;
 
 impl View {
     /// The view of a cluster as of now.
@@ -39,12 +65,13 @@ impl View {
             nodes: NodeTable::default(),
             images: Arc::default(),
             cursor: Cursor::default(),
-            touches: VecDeque::new(),
-            first_touch: 0,
-            images_epoch: 0,
-            rebuilds: 0,
+            placed: Placed::default(),
+            touches: Recent::new(MAX_TOUCHES),
+            moves: Recent::new(MAX_MOVES),
+            epochs: Epochs::default(),
             nominated: FxHashSet::default(),
             changes: Vec::new(),
+            before: Classes::new(),
         };
         view.rebuild(cluster);
         view
@@ -56,15 +83,16 @@ impl View {
             let snapshot = cluster.snapshot();
             self.nodes = NodeTable::default();
             self.nominated.clear();
+            self.placed = Placed::default();
             for node in snapshot.iter() {
-                self.put(NodeInfo::clone(node));
+                self.put(cluster, NodeInfo::clone(node));
             }
             self.images = Arc::clone(&snapshot.images);
             self.cursor = Cursor::at(snapshot.next_change);
-            self.first_touch += self.touches.len() as u64;
-            self.touches.clear();
-            self.images_epoch += 1;
-            self.rebuilds += 1;
+            self.touches.forget();
+            self.moves.forget();
+            self.epochs.images += 1;
+            self.epochs.rebuilds += 1;
             // The publisher runs often enough that this fails only if a snapshot came out in between.
             if self.replay_log(cluster) {
                 return;
@@ -96,7 +124,7 @@ impl View {
         match change.kind {
             ChangeKind::ImageCounts => {
                 self.images = cluster.images();
-                self.images_epoch += 1;
+                self.epochs.images += 1;
             }
             ChangeKind::Usage | ChangeKind::PodAdded | ChangeKind::PodRemoved | ChangeKind::Nomination => {
                 self.refresh_use(cluster, change);
@@ -104,12 +132,9 @@ impl View {
             ChangeKind::Spec | ChangeKind::NodeAdded(_) | ChangeKind::NodeRemoved(_) => {
                 self.refresh_node(cluster, change.node);
             }
+            ChangeKind::NamespaceLabels | ChangeKind::OwnerSelectors => self.epochs.domains += 1,
             // Read by plugins that are evaluated in full.
-            ChangeKind::NamespaceLabels
-            | ChangeKind::OwnerSelectors
-            | ChangeKind::Volumes
-            | ChangeKind::Links
-            | ChangeKind::Rules => {}
+            ChangeKind::Volumes | ChangeKind::Links | ChangeKind::Rules => {}
         }
     }
 
@@ -119,56 +144,98 @@ impl View {
         if change.version <= node.used.version {
             return;
         }
+        self.before.clone_from(&node.used.classes);
         let known = cluster.ledger.read_into(idx, &mut node.used);
-        if !known || !node.used.live || node.used.incarnation != node.incarnation {
-            // The node's end or successor lies ahead in the log; it is gone already.
-            self.drop_node(idx);
-            return;
-        }
-        if node.used.nominated > 0 {
-            self.nominated.insert(idx);
+        let there = known && node.used.live && node.used.incarnation == node.incarnation;
+        let (nominated, now) = (node.used.nominated > 0, node.used.classes.clone());
+        self.note_nominated(idx, nominated);
+        let before = std::mem::take(&mut self.before);
+        self.note_moves(cluster, idx, &before, &now);
+        self.before = before;
+        if there {
+            self.touches.push(idx);
         } else {
-            self.nominated.remove(&idx);
+            // The node's end or successor lies ahead in the log; it is gone already.
+            self.drop_node(cluster, idx);
         }
-        self.touch(idx);
     }
 
     fn refresh_node(&mut self, cluster: &Cluster, idx: NodeIdx) {
         match cluster.node_info(idx) {
             Some(node) => {
-                if self.nodes.get(idx).is_none() {
-                    self.images_epoch += 1;
-                }
-                self.put(node);
-                self.touch(idx);
+                self.put(cluster, node);
+                self.touches.push(idx);
             }
-            None => self.drop_node(idx),
+            None => self.drop_node(cluster, idx),
         }
     }
 
-    fn put(&mut self, node: NodeInfo) {
-        if node.used.nominated > 0 {
-            self.nominated.insert(node.idx);
-        } else {
-            self.nominated.remove(&node.idx);
+    fn put(&mut self, cluster: &Cluster, node: NodeInfo) {
+        let (idx, now) = (node.idx, node.used.classes.clone());
+        self.note_nominated(idx, node.used.nominated > 0);
+        let before = self.nodes.remove(idx);
+        if before.is_none() {
+            self.epochs.images += 1;
+        }
+        let same_domains = |before: &NodeInfo| {
+            before.spec.labels == node.spec.labels
+                && before.spec.taints == node.spec.taints
+                && before.name == node.name
+        };
+        if !before.as_ref().is_some_and(same_domains) {
+            self.epochs.domains += 1;
         }
         self.nodes.insert(node);
+        let before = before.map(|node| node.used.classes).unwrap_or_default();
+        self.note_moves(cluster, idx, &before, &now);
     }
 
-    fn drop_node(&mut self, idx: NodeIdx) {
-        if self.nodes.remove(idx).is_some() {
+    fn drop_node(&mut self, cluster: &Cluster, idx: NodeIdx) {
+        let Some(node) = self.nodes.remove(idx) else { return };
+        self.note_nominated(idx, false);
+        self.note_moves(cluster, idx, &node.used.classes, &[]);
+        self.epochs.images += 1;
+        self.epochs.domains += 1;
+        self.touches.push(idx);
+    }
+
+    fn note_nominated(&mut self, idx: NodeIdx, nominated: bool) {
+        if nominated {
+            self.nominated.insert(idx);
+        } else {
             self.nominated.remove(&idx);
-            self.images_epoch += 1;
-            self.touch(idx);
         }
     }
 
-    fn touch(&mut self, idx: NodeIdx) {
-        if self.touches.len() == MAX_TOUCHES {
-            self.touches.pop_front();
-            self.first_touch += 1;
+    /// Notes the difference between two lists sorted by class.
+    fn note_moves(&mut self, cluster: &Cluster, node: NodeIdx, before: &[(ClassId, u32)], now: &[(ClassId, u32)]) {
+        let (mut old, mut new) = (before.iter().peekable(), now.iter().peekable());
+        loop {
+            let (class, by) = match (old.peek(), new.peek()) {
+                (None, None) => return,
+                (Some((a, had)), Some((b, have))) if a == b => {
+                    let moved = (*a, i64::from(*have) - i64::from(*had));
+                    (old.next(), new.next());
+                    moved
+                }
+                (Some((a, had)), other) if other.is_none_or(|(b, _)| a < b) => {
+                    let moved = (*a, -i64::from(*had));
+                    old.next();
+                    moved
+                }
+                (_, Some((b, have))) => {
+                    let moved = (*b, i64::from(*have));
+                    new.next();
+                    moved
+                }
+                // A class that is only there before is less than none.
+                (Some(_), None) => return,
+            };
+            if by != 0 {
+                self.placed.add(class, node, by, || cluster.classes.get(class));
+                self.moves.push(Move { node, class, by });
+            }
         }
-        self.touches.push_back(idx);
     }
 
     /// All nodes.
@@ -184,25 +251,28 @@ impl View {
             nodes: &self.nodes,
             images: &self.images,
             pods: cluster,
+            placed: &self.placed,
+            namespaces: &cluster.namespaces,
+            owners: &cluster.owners,
         }
     }
 
-    /// The number that the next touch will have.
+    /// Nodes that changed lately.
     #[must_use]
-    pub fn next_touch(&self) -> TouchSeq {
-        self.first_touch + self.touches.len() as u64
+    pub const fn touches(&self) -> &Recent<NodeIdx> {
+        &self.touches
     }
 
-    /// The nodes touched since `seen`; `None`: some are forgotten.
-    pub fn touched_since(&self, seen: TouchSeq) -> Option<impl Iterator<Item = NodeIdx>> {
-        let skip = usize::try_from(seen.checked_sub(self.first_touch)?).ok()?;
-        Some(self.touches.iter().copied().skip(skip))
+    /// Pods that came and went lately.
+    #[must_use]
+    pub const fn moves(&self) -> &Recent<Move> {
+        &self.moves
     }
 
-    /// Moves when answers that rest on images, or all answers, are void.
+    /// See [`Epochs`].
     #[must_use]
-    pub const fn epochs(&self) -> (u64, u64) {
-        (self.images_epoch, self.rebuilds)
+    pub const fn epochs(&self) -> Epochs {
+        self.epochs
     }
 
     /// Nodes that pods are nominated to.

@@ -7,7 +7,9 @@ use std::time::Duration;
 use futures::future::BoxFuture;
 
 use crate::clock::Nanos;
-use crate::cluster::{ClusterView, NodeInfo, PodInfo};
+use smallvec::SmallVec;
+
+use crate::cluster::{ClusterView, NodeInfo, PodClass, PodInfo};
 use crate::framework::{CycleState, EventHint, Profile, Status};
 use crate::ids::{NodeIdx, Symbol};
 use crate::ledger::Checks;
@@ -80,6 +82,12 @@ pub trait Plugin: Send + Sync + 'static {
 
     /// The events on which pods that it rejected are worth another try. `None`: all events; an empty list: none.
     fn events(&self) -> Option<Vec<EventHint>> {
+        None
+    }
+
+    /// How what it counts over placed pods is kept up to date, if it can be. Otherwise it is computed anew for every
+    /// pod.
+    fn domain_counts(&self) -> Option<&dyn DomainCounts> {
         None
     }
 
@@ -197,6 +205,33 @@ pub trait PreFilterExtensions: Send + Sync {
     fn add_pod(&self, state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo) -> Status;
     /// As if `other` had left `node`.
     fn remove_pod(&self, state: &mut CycleState, pod: &PodInfo, other: &PodInfo, node: &NodeInfo) -> Status;
+}
+
+/// What of a node an answer rests on: a number for each label value, or the node's slot.
+pub type DomainKey = SmallVec<[u64; 4]>;
+
+/// Keeps what PreFilter and PreScore counted over placed pods up to date, change by change. For any sequence of changes
+/// the state answers as if it had been computed from scratch.
+pub trait DomainCounts: Send + Sync {
+    /// Whether pods of `other` change what is counted for `pod`. Rests on the two classes, labels of namespaces and
+    /// selectors of owners alone; asked once for each pair until one of the latter changes.
+    fn concerns(&self, cluster: &ClusterView<'_>, pod: &PodInfo, other: &PodClass) -> bool;
+
+    /// Notes that `by` more pods (fewer: negative) of `other`, which concern `pod`, are on `node`. False: the state
+    /// cannot be adjusted, and PreFilter and PreScore must run anew; so answers a plugin that had nothing to do before.
+    fn count(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        other: &PodClass,
+        node: &NodeInfo,
+        by: i64,
+    ) -> bool;
+
+    /// Pushes what of `node` the filter and the score rest on: nodes with equal keys get equal answers. PreScore sees
+    /// one node of each group of equal keys; a plugin to which the number of nodes matters pushes the node's slot.
+    fn domains(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, key: &mut DomainKey);
 }
 
 /// Says whether a pod can run on a node.

@@ -76,6 +76,8 @@ pub struct NodeUse {
     pub pods: i64,
     /// Host ports held, each as often as it is held, in no order.
     pub ports: HostPorts,
+    /// How many pods of which class are counted, sorted by class.
+    pub classes: SmallVec<[(ClassId, u32); 4]>,
     /// Pods nominated to the node.
     pub nominated: u32,
     /// Rises with every change of the node, also from one incarnation to the next.
@@ -98,6 +100,10 @@ impl NodeUse {
         self.non_zero.milli_cpu = self.non_zero.milli_cpu.saturating_add(charge.non_zero.milli_cpu);
         self.non_zero.memory = self.non_zero.memory.saturating_add(charge.non_zero.memory);
         self.ports.extend_from_slice(&charge.ports);
+        match self.classes.binary_search_by_key(&charge.class, |(class, _)| *class) {
+            Ok(at) => self.classes[at].1 += 1,
+            Err(at) => self.classes.insert(at, (charge.class, 1)),
+        }
     }
 
     /// Undoes [`Self::add`] of the same charge, short of saturation.
@@ -111,6 +117,12 @@ impl NodeUse {
                 self.ports.swap_remove(at);
             }
         }
+        if let Ok(at) = self.classes.binary_search_by_key(&charge.class, |(class, _)| *class) {
+            self.classes[at].1 -= 1;
+            if self.classes[at].1 == 0 {
+                self.classes.remove(at);
+            }
+        }
     }
 }
 
@@ -121,7 +133,7 @@ impl Clone for NodeUse {
         copy
     }
 
-    /// Allocates only when there are more ports or scalar resources than ever before in `self`.
+    /// Allocates only when there are more ports, scalar resources or classes than ever before in `self`.
     fn clone_from(&mut self, from: &Self) {
         self.requested.milli_cpu = from.requested.milli_cpu;
         self.requested.memory = from.requested.memory;
@@ -130,6 +142,7 @@ impl Clone for NodeUse {
         self.non_zero = from.non_zero;
         self.pods = from.pods;
         self.ports.clone_from(&from.ports);
+        self.classes.clone_from(&from.classes);
         self.nominated = from.nominated;
         self.version = from.version;
         self.incarnation = from.incarnation;

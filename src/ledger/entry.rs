@@ -238,6 +238,7 @@ impl NodeEntry {
         self.usage.requested = Resources::default();
         self.usage.non_zero = NonZero::default();
         self.usage.ports.clear();
+        self.usage.classes.clear();
         for charge in self.charges.values() {
             self.usage.add(charge);
         }
@@ -263,6 +264,7 @@ impl NodeEntry {
                 entry.usage.non_zero,
                 entry.usage.pods,
                 ports,
+                entry.usage.classes.clone(),
             )
         };
         let holds = sorted(self) == sorted(&fresh) && self.usage.requested.get(Resource::Cpu) >= 0;

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Budget, ClusterView, Images, NodeInfo, NodeSpec, NodeTable, PodInfo, PodLister};
+use crate::cluster::{
+    Budget, ClusterView, Images, Namespaces, NodeInfo, NodeSpec, NodeTable, Owners, Placed, PodClass, PodInfo, PodLister,
+};
 use crate::ids::{Incarnation, NodeIdx, Symbol};
 use crate::ledger::NodeUse;
 
@@ -14,6 +16,9 @@ pub struct World {
     nodes: NodeTable,
     images: Images,
     pods: Pods,
+    placed: Placed,
+    namespaces: Arc<Namespaces>,
+    owners: Arc<Owners>,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -52,7 +57,9 @@ impl World {
         };
         if let Some(before) = self.nodes.remove(idx) {
             self.images.remove_node(&before.spec);
-            self.pods.on_node.remove(&idx);
+            for pod in self.pods.on_node.remove(&idx).unwrap_or_default() {
+                self.placed.add(pod.class, idx, -1, || None);
+            }
         }
         self.images.add_node(&spec);
         let incarnation = Incarnation(u64::from(idx.0) + 1);
@@ -88,6 +95,7 @@ impl World {
         };
         info.used.add(&pod.charge);
         info.used.version += 1;
+        self.placed.add(pod.class, idx, 1, || Some(class_of(pod)));
         self.pods.on_node.entry(idx).or_default().push(Arc::clone(pod));
         true
     }
@@ -102,6 +110,7 @@ impl World {
         pods.remove(at);
         info.used.remove(&pod.charge);
         info.used.version += 1;
+        self.placed.add(pod.class, idx, -1, || None);
         true
     }
 
@@ -119,6 +128,18 @@ impl World {
     /// Adds a budget.
     pub fn add_budget(&mut self, budget: Budget) {
         self.pods.budgets.push(Arc::new(budget));
+    }
+
+    /// The namespaces, to be filled.
+    #[must_use]
+    pub fn namespaces(&self) -> &Namespaces {
+        &self.namespaces
+    }
+
+    /// Services and controllers, to be filled.
+    #[must_use]
+    pub fn owners(&self) -> &Owners {
+        &self.owners
     }
 
     /// The nodes.
@@ -140,6 +161,20 @@ impl World {
             nodes: &self.nodes,
             images: &self.images,
             pods: &self.pods,
+            placed: &self.placed,
+            namespaces: &self.namespaces,
+            owners: &self.owners,
         }
     }
+}
+
+/// A pod's class; all of its labels count as visible.
+fn class_of(pod: &PodInfo) -> Arc<PodClass> {
+    Arc::new(PodClass {
+        id: pod.class,
+        namespace: pod.namespace,
+        labels: pod.labels.clone(),
+        spec: Arc::clone(&pod.spec),
+        terminating: pod.terminating,
+    })
 }

@@ -2,11 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
-use crate::cluster::watch::affinity::requirements;
 use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
 use crate::cluster::watch::text::text_of;
-use crate::cluster::watch::wire::{self, items};
-use crate::cluster::{Budget, LabelSelector};
+use crate::cluster::watch::{selectors, wire};
+use crate::cluster::Budget;
 use crate::ids::Symbol;
 
 const KIND: &str = "poddisruptionbudget";
@@ -33,7 +32,7 @@ pub(super) fn decode_with_identity(json: &str) -> Result<(Budget, ObjectMeta), D
     let compiled = Budget {
         namespace: Symbol::new(namespace),
         name: name.into(),
-        selector: selector(budget.spec.unwrap_or_default().selector.as_ref()),
+        selector: selectors::lenient(budget.spec.unwrap_or_default().selector.as_ref()),
         allowed: status.disruptions_allowed.unwrap_or_default(),
         disrupted,
     };
@@ -44,18 +43,4 @@ pub(super) fn decode_with_identity(json: &str) -> Result<(Budget, ObjectMeta), D
         resource_version: text_of(&meta.resource_version).to_owned(),
     };
     Ok((compiled, identity.into_meta()))
-}
-
-/// A selector that is absent or wrong matches nothing.
-fn selector(raw: Option<&wire::LabelSelector<'_>>) -> LabelSelector {
-    let Some(raw) = raw else {
-        return LabelSelector::Nothing;
-    };
-    let pairs = raw.match_labels.as_ref().map(|pairs| pairs.0.as_slice());
-    let labels: Vec<_> = pairs
-        .unwrap_or_default()
-        .iter()
-        .map(|(key, value)| (key.as_str(), value.as_str()))
-        .collect();
-    LabelSelector::compile(&labels, &requirements(items(&raw.match_expressions))).unwrap_or(LabelSelector::Nothing)
 }

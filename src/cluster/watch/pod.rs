@@ -9,9 +9,9 @@ use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
 use crate::cluster::watch::requests::{self, Requests};
 use crate::cluster::watch::text::{Pairs, Text, micros, symbol_of, text_of};
 use crate::cluster::watch::wire::{self, items};
-use crate::cluster::watch::{affinity, ports};
+use crate::cluster::watch::{affinity, ports, selectors};
 use crate::cluster::{
-    ClassTable, Effect, Labels, PodInfo, PodSpec, ScheduledCondition, Toleration, TolerationOp, Unsupported,
+    ClassTable, Classified, Effect, Labels, PodInfo, PodSpec, ScheduledCondition, Toleration, TolerationOp, Unsupported,
 };
 use crate::ids::{PodUid, Symbol};
 use crate::ledger::Charge;
@@ -73,7 +73,16 @@ impl DecodedPod {
     /// Finds the pod's class and shares what its like have in common.
     #[must_use]
     pub fn classify(self, classes: &ClassTable) -> PodInfo {
-        let (spec, class) = classes.classify(self.spec, self.namespace, &self.labels);
+        // Read first: a class that is too new is classified again, one that is too old never goes unnoticed.
+        let class_epoch = classes.epoch();
+        let (spec, class) = classes.classify(
+            self.spec,
+            Classified {
+                namespace: self.namespace,
+                labels: &self.labels,
+                terminating: self.terminating,
+            },
+        );
         let charge = Charge {
             uid: self.uid,
             class,
@@ -91,6 +100,7 @@ impl DecodedPod {
             labels: self.labels,
             spec,
             class,
+            class_epoch,
             charge: Arc::new(charge),
             bound_to: self.bound_to,
             nominated_node: self.nominated_node,
@@ -137,7 +147,7 @@ fn compile(meta: &wire::Meta<'_>, spec: &wire::PodSpec<'_>, status: &wire::PodSt
         condition: scheduled_condition(status),
         preempted: is_preempted(status),
         claim_statuses: status.resource_claim_statuses.map_or(0, hash),
-        spec: compile_spec(spec, status)?,
+        spec: compile_spec(meta, spec, status)?,
     })
 }
 
@@ -146,7 +156,11 @@ pub(super) fn labels_of(pairs: Option<&Pairs<'_, Text<'_>>>) -> Labels {
     pairs.iter().map(|(key, value)| (key, value)).collect()
 }
 
-fn compile_spec(spec: &wire::PodSpec<'_>, status: &wire::PodStatus<'_>) -> Result<PodSpec, Fault> {
+fn compile_spec(
+    meta: &wire::Meta<'_>,
+    spec: &wire::PodSpec<'_>,
+    status: &wire::PodStatus<'_>,
+) -> Result<PodSpec, Fault> {
     let figures = Requests::read(spec, status)?.figures();
     let affinity = spec.affinity.as_ref();
     let node_affinity = affinity.and_then(|a| a.node_affinity.as_ref());
@@ -167,6 +181,9 @@ fn compile_spec(spec: &wire::PodSpec<'_>, status: &wire::PodStatus<'_>) -> Resul
         node_selector: spec.node_selector.as_ref().map(|pairs| labels_of(Some(pairs))),
         required_node_affinity: node_affinity.and_then(affinity::required),
         preferred_node_affinity: node_affinity.and_then(affinity::preferred),
+        affinity: selectors::pod_affinity(affinity, Symbol::new(text_of(&meta.namespace))),
+        spread: items(&spec.topology_spread_constraints).iter().map(selectors::spread).collect(),
+        controller: selectors::controller(meta),
         tolerations: items(&spec.tolerations).iter().map(toleration).collect(),
         ports: ports::host_ports(spec)?,
         images: images(spec),
@@ -237,7 +254,7 @@ fn required_features(spec: &wire::PodSpec<'_>) -> SmallVec<[Symbol; 2]> {
 }
 
 fn unsupported(spec: &wire::PodSpec<'_>) -> SmallVec<[Unsupported; 2]> {
-    let requires = |affinity: Option<&wire::PodAffinity>| affinity.is_some_and(|a| !items(&a.required).is_empty());
+    let requires = |affinity: Option<&wire::PodAffinity<'_>>| affinity.is_some_and(|a| !items(&a.required).is_empty());
     let affinity = spec.affinity.as_ref();
     let is_hard = |constraint: &wire::SpreadConstraint<'_>| text_of(&constraint.when_unsatisfiable) == "DoNotSchedule";
     let parts = [

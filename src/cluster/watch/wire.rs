@@ -29,6 +29,17 @@ pub(super) struct Meta<'a> {
     pub(super) labels: Option<Pairs<'a, Text<'a>>>,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     pub(super) creation_timestamp: Option<Text<'a>>,
+    pub(super) owner_references: List<OwnerReference<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct OwnerReference<'a> {
+    #[serde(borrow)]
+    pub(super) api_version: Option<Text<'a>>,
+    pub(super) kind: Option<Text<'a>>,
+    pub(super) name: Option<Text<'a>>,
+    pub(super) controller: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
@@ -113,8 +124,8 @@ pub(super) struct Port<'a> {
 pub(super) struct Affinity<'a> {
     #[serde(borrow)]
     pub(super) node_affinity: Option<NodeAffinity<'a>>,
-    pub(super) pod_affinity: Option<PodAffinity>,
-    pub(super) pod_anti_affinity: Option<PodAffinity>,
+    pub(super) pod_affinity: Option<PodAffinity<'a>>,
+    pub(super) pod_anti_affinity: Option<PodAffinity<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -160,9 +171,29 @@ pub(super) struct Expression<'a> {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct PodAffinity {
-    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution")]
-    pub(super) required: List<IgnoredAny>,
+pub(super) struct PodAffinity<'a> {
+    #[serde(rename = "requiredDuringSchedulingIgnoredDuringExecution", borrow)]
+    pub(super) required: List<PodAffinityTerm<'a>>,
+    #[serde(rename = "preferredDuringSchedulingIgnoredDuringExecution")]
+    pub(super) preferred: List<WeightedTerm<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct PodAffinityTerm<'a> {
+    #[serde(borrow)]
+    pub(super) label_selector: Option<LabelSelector<'a>>,
+    pub(super) namespaces: List<Text<'a>>,
+    pub(super) namespace_selector: Option<LabelSelector<'a>>,
+    pub(super) topology_key: Option<Text<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct WeightedTerm<'a> {
+    pub(super) weight: i32,
+    #[serde(borrow)]
+    pub(super) pod_affinity_term: Option<PodAffinityTerm<'a>>,
 }
 
 #[derive(Deserialize, Default)]
@@ -178,8 +209,15 @@ pub(super) struct Toleration<'a> {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct SpreadConstraint<'a> {
+    pub(super) max_skew: i32,
     #[serde(borrow)]
+    pub(super) topology_key: Option<Text<'a>>,
     pub(super) when_unsatisfiable: Option<Text<'a>>,
+    pub(super) label_selector: Option<LabelSelector<'a>>,
+    pub(super) min_domains: Option<i32>,
+    pub(super) node_affinity_policy: Option<Text<'a>>,
+    pub(super) node_taints_policy: Option<Text<'a>>,
+    pub(super) match_label_keys: List<Text<'a>>,
 }
 
 /// A volume: the sources that attach something to the node, and images.
@@ -319,13 +357,13 @@ pub(super) struct ContainerImage<'a> {
 pub(super) struct Budget<'a> {
     #[serde(borrow)]
     pub(super) metadata: Option<Meta<'a>>,
-    pub(super) spec: Option<BudgetSpec<'a>>,
+    pub(super) spec: Option<Selected<'a>>,
     pub(super) status: Option<BudgetStatus<'a>>,
 }
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-pub(super) struct BudgetSpec<'a> {
+pub(super) struct Selected<'a> {
     #[serde(borrow)]
     pub(super) selector: Option<LabelSelector<'a>>,
 }
@@ -344,4 +382,37 @@ pub(super) struct LabelSelector<'a> {
     #[serde(borrow)]
     pub(super) match_labels: Option<Pairs<'a, Text<'a>>>,
     pub(super) match_expressions: List<Expression<'a>>,
+}
+
+/// An object of which only the metadata matters.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct Namespace<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Option<Meta<'a>>,
+}
+
+/// A Service or a ReplicationController: its selector is a map.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct WithMapSelector<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Option<Meta<'a>>,
+    pub(super) spec: Option<MapSelector<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct MapSelector<'a> {
+    #[serde(borrow)]
+    pub(super) selector: Option<Pairs<'a, Text<'a>>>,
+}
+
+/// A ReplicaSet or a StatefulSet: its selector is a label selector.
+#[derive(Deserialize, Default)]
+#[serde(default)]
+pub(super) struct WithSelector<'a> {
+    #[serde(borrow)]
+    pub(super) metadata: Option<Meta<'a>>,
+    pub(super) spec: Option<Selected<'a>>,
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use super::Answer;
 use super::groups::{Group, Groups, RawKey};
 use crate::cluster::{Cluster, ClusterView, NodeInfo, PodInfo};
-use crate::cycle::{TouchSeq, View};
+use crate::cycle::{Epochs, View};
 use crate::framework::{CycleState, PreFilterRun, Profile, Reached, Score, Status, check_range, score_error};
 use crate::ids::NodeIdx;
 use crate::telemetry::EvaluationSet;
@@ -25,8 +25,8 @@ pub(super) struct ClassIndex {
     groups: Groups,
     /// `[group]`: the sum of normalised, weighted scores.
     group_scores: Vec<i64>,
-    seen: TouchSeq,
-    epochs: (u64, u64),
+    seen: u64,
+    epochs: Epochs,
     uses_images: bool,
     /// The plugins that take part in a decision: with few nodes to choose from, and with several.
     plugins: (Option<EvaluationSet>, Option<EvaluationSet>),
@@ -59,8 +59,8 @@ impl ClassIndex {
             failure: None,
             groups: Groups::default(),
             group_scores: Vec::new(),
-            seen: TouchSeq::MAX,
-            epochs: (0, 0),
+            seen: u64::MAX,
+            epochs: Epochs::default(),
             uses_images: false,
         })
     }
@@ -149,22 +149,22 @@ impl ClassIndex {
     /// Evaluates what changed since the last time; everything if that is unknown.
     pub(super) fn catch_up(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> CaughtUp {
         let epochs = view.epochs();
-        let has_images = epochs.0 != self.epochs.0
+        let has_images = epochs.images != self.epochs.images
             && self
                 .pod
                 .spec
                 .images
                 .iter()
                 .any(|image| cluster.images.get(*image).is_some());
-        let images_void = epochs.0 != self.epochs.0 && (has_images || self.uses_images);
-        let all_void = self.seen == TouchSeq::MAX || epochs.1 != self.epochs.1 || images_void || self.failure.is_some();
-        if epochs.0 != self.epochs.0 {
+        let images_void = epochs.images != self.epochs.images && (has_images || self.uses_images);
+        let all_void = self.seen == u64::MAX || epochs.rebuilds != self.epochs.rebuilds || images_void || self.failure.is_some();
+        if epochs.images != self.epochs.images {
             self.uses_images = has_images;
         }
         self.epochs = epochs;
         let mut caught_up = CaughtUp::default();
         let mut raw = RawKey::new();
-        let missed = view.touched_since(self.seen).filter(|_| !all_void);
+        let missed = view.touches().since(self.seen).filter(|_| !all_void);
         match missed {
             Some(touched) => {
                 for idx in touched {
@@ -182,7 +182,7 @@ impl ClassIndex {
                 }
             }
         }
-        self.seen = view.next_touch();
+        self.seen = view.touches().next();
         caught_up
     }
 
