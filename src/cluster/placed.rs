@@ -30,7 +30,6 @@ impl PlacedClass {
     }
 
     /// The nodes that have pods of it, and how many; in no order.
-    #[expect(clippy::iter_over_hash_type, reason = "callers add up, which does not depend on the order")]
     pub fn nodes(&self) -> impl Iterator<Item = (NodeIdx, u32)> {
         self.by_node.iter().map(|(node, count)| (*node, *count))
     }
@@ -44,7 +43,6 @@ pub struct Placed {
 
 impl Placed {
     /// Classes that have pods on nodes, in no order.
-    #[expect(clippy::iter_over_hash_type, reason = "callers add up, which does not depend on the order")]
     pub fn classes(&self) -> impl Iterator<Item = &PlacedClass> {
         self.classes.values()
     }

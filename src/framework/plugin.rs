@@ -85,6 +85,12 @@ pub trait Plugin: Send + Sync + 'static {
         None
     }
 
+    /// False: it has nothing to do for pods like this one, whatever the cluster looks like: its PreFilter and PreScore
+    /// would skip, its filter and score are not asked.
+    fn applies_to(&self, _pod: &PodInfo) -> bool {
+        true
+    }
+
     /// How what it counts over placed pods is kept up to date, if it can be. Otherwise it is computed anew for every
     /// pod.
     fn domain_counts(&self) -> Option<&dyn DomainCounts> {
