@@ -7,7 +7,7 @@
 //! Does not: decide anything, or write to the API server.
 //!
 //! Children in reading order: `labels`, `selector`, `label_selector`, `taints` (small compiled pieces); `pod_info`,
-//! `class`, `node_info`, `budget` (what is known of one object); `snapshot` (all nodes at one moment); `watch` (decoding).
+//! `class`, `node_info`, `budget` (what is known of one object); `volumes` (claims, volumes, CSI objects); `snapshot` (all nodes at one moment); `watch` (decoding).
 
 mod budget;
 mod change_log;
@@ -25,6 +25,7 @@ mod snapshot;
 mod store;
 mod taints;
 mod terms;
+mod volumes;
 pub mod watch;
 
 pub use budget::Budget;
@@ -43,3 +44,8 @@ pub use snapshot::Snapshot;
 pub use store::{BudgetKey, Cluster, NodeChange, NodeRecord, PodChange, PodChanges, Publisher};
 pub use terms::{OwnerKind, OwnerRef, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedTerm};
 pub use taints::{Effect, Taint, Toleration, TolerationOp, first_untolerated};
+pub use volumes::{
+    AssumeError, BindingMode, ClaimRef, CsiDriver, CsiNode, CsiNodeDriver, CsiStorageCapacity, CsiVolume, Disk, InTree,
+    InTreeVolume, InlineDisk, PersistentVolume, PersistentVolumeClaim, PodVolume, StorageClass, TopologyTerm,
+    Translation, VolumeAttachment, VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject, reaches,
+};

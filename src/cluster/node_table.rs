@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Budget, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo};
+use crate::cluster::{Budget, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue};
 use crate::ids::{NodeIdx, Symbol};
 
 /// How an image is spread over the cluster.
@@ -179,6 +179,8 @@ pub struct ClusterView<'a> {
     pub namespaces: &'a Namespaces,
     /// Services and controllers.
     pub owners: &'a Owners,
+    /// Claims, volumes, StorageClasses and CSI objects, as of now.
+    pub volumes: &'a VolumeCatalogue,
 }
 
 impl std::fmt::Debug for ClusterView<'_> {

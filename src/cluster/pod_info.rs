@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::cluster::{Labels, NodeSelectorTerm, OwnerRef, PodAffinity, PreferredTerm, SpreadConstraint, Toleration};
+use crate::cluster::{
+    Labels, NodeSelectorTerm, OwnerRef, PodAffinity, PodVolume, PreferredTerm, SpreadConstraint, Toleration,
+};
 use crate::ids::{ClassId, PodUid, Symbol};
 use crate::ledger::{Charge, NonZero};
 use crate::resources::{HostPorts, Resources};
@@ -65,6 +67,8 @@ pub struct PodSpec {
     pub ports: HostPorts,
     /// Normalised names of the images of init containers, containers and image volumes, in this order.
     pub images: Box<[Symbol]>,
+    /// Volumes that scheduling reads, in the order of the object.
+    pub volumes: Box<[PodVolume]>,
     /// Number of init containers and containers.
     pub container_count: u32,
     /// Features that its node must declare, sorted.

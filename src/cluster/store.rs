@@ -24,6 +24,7 @@ use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cluster::{
     Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, Owners, PodInfo, PodLister, Snapshot,
+    VolumeCatalogue,
 };
 use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
 use crate::ledger::Ledger;
@@ -64,6 +65,8 @@ pub struct Cluster {
     pub namespaces: Namespaces,
     /// Services and controllers.
     pub owners: Owners,
+    /// Claims, volumes, StorageClasses and CSI objects.
+    pub volumes: VolumeCatalogue,
     scheduler_names: FxHashSet<Symbol>,
     slots: Mutex<nodes::Slots>,
     records: DashMap<NodeIdx, NodeRecord, FxBuildHasher>,
@@ -90,6 +93,7 @@ impl Cluster {
         let log = ChangeLog::new();
         let sink: Arc<dyn crate::ledger::ChangeSink> = Arc::<ChangeLog>::clone(&log);
         Self {
+            volumes: VolumeCatalogue::new(Arc::clone(&sink)),
             ledger: Arc::new(Ledger::new(sink)),
             log,
             classes: ClassTable::new(labels),

@@ -7,7 +7,7 @@
 //! Does not: keep objects or find a pod's class by itself.
 //!
 //! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them);
-//! `requests`, `affinity`, `selectors`, `ports`, `pod`, `node`, `budget`, `owners` (compilation); `object` (items of kube-runtime's watchers); `stream` (the
+//! `requests`, `affinity`, `selectors`, `ports`, `pod_volumes`, `pod`, `node`, `budget`, `owners` (compilation); `object` (items of kube-runtime's watchers); `stream` (the
 //! watch of one kind).
 
 mod affinity;
@@ -18,6 +18,7 @@ mod node;
 mod object;
 mod owners;
 mod pod;
+mod pod_volumes;
 mod ports;
 mod requests;
 mod selectors;

@@ -254,6 +254,7 @@ impl View {
             placed: &self.placed,
             namespaces: &cluster.namespaces,
             owners: &cluster.owners,
+            volumes: &cluster.volumes,
         }
     }
 

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cluster::{NodeSpec, PodInfo};
+use crate::cluster::{NodeSpec, PodInfo, VolumeObject};
 use crate::ids::Symbol;
 
 /// Kinds of change, as bits from low to high.
@@ -223,6 +223,13 @@ pub enum EventObject {
         old: Option<Arc<NodeSpec>>,
         /// After.
         new: Option<Arc<NodeSpec>>,
+    },
+    /// A volume, a claim, a StorageClass or a CSI object: both sides are of one kind.
+    Volume {
+        /// Before; absent for an addition.
+        old: Option<VolumeObject>,
+        /// After; absent for a deletion.
+        new: Option<VolumeObject>,
     },
     /// Nothing that a hint looks at.
     None,

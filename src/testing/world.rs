@@ -6,11 +6,12 @@ use rustc_hash::FxHashMap;
 
 use crate::cluster::{
     Budget, ClusterView, Images, Namespaces, NodeInfo, NodeSpec, NodeTable, Owners, Placed, PodClass, PodInfo, PodLister,
+    VolumeCatalogue, VolumeObject,
 };
 use crate::ids::{Incarnation, NodeIdx, Symbol};
 use crate::ledger::NodeUse;
 
-/// Nodes, the pods on them, nominated pods and budgets.
+/// Nodes, the pods on them, nominated pods, budgets and volume objects. A clone shares the volume objects.
 #[derive(Clone, Debug, Default)]
 pub struct World {
     nodes: NodeTable,
@@ -19,6 +20,7 @@ pub struct World {
     placed: Placed,
     namespaces: Arc<Namespaces>,
     owners: Arc<Owners>,
+    volumes: VolumeCatalogue,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -142,6 +144,17 @@ impl World {
         &self.owners
     }
 
+    /// Adds or changes a volume object.
+    pub fn add_volume_object(&self, object: VolumeObject) {
+        self.volumes.apply(object);
+    }
+
+    /// The volume objects.
+    #[must_use]
+    pub const fn volumes(&self) -> &VolumeCatalogue {
+        &self.volumes
+    }
+
     /// The nodes.
     #[must_use]
     pub const fn nodes(&self) -> &NodeTable {
@@ -164,6 +177,7 @@ impl World {
             placed: &self.placed,
             namespaces: &self.namespaces,
             owners: &self.owners,
+            volumes: &self.volumes,
         }
     }
 }

@@ -9,7 +9,7 @@ use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
 use crate::cluster::watch::requests::{self, Requests};
 use crate::cluster::watch::text::{Pairs, Text, micros, symbol_of, text_of};
 use crate::cluster::watch::wire::{self, items};
-use crate::cluster::watch::{affinity, ports, selectors};
+use crate::cluster::watch::{affinity, pod_volumes, ports, selectors};
 use crate::cluster::{
     ClassTable, Classified, Effect, Labels, PodInfo, PodSpec, ScheduledCondition, Toleration, TolerationOp, Unsupported,
 };
@@ -187,6 +187,7 @@ fn compile_spec(
         tolerations: items(&spec.tolerations).iter().map(toleration).collect(),
         ports: ports::host_ports(spec)?,
         images: images(spec),
+        volumes: pod_volumes::compile(items(&spec.volumes)),
         container_count: u32::try_from(containers(spec).count()).unwrap_or(u32::MAX),
         required_features: required_features(spec),
         unsupported: unsupported(spec),

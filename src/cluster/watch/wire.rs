@@ -224,19 +224,62 @@ pub(super) struct SpreadConstraint<'a> {
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
 pub(super) struct Volume<'a> {
-    pub(super) persistent_volume_claim: Option<IgnoredAny>,
-    pub(super) ephemeral: Option<IgnoredAny>,
-    pub(super) gce_persistent_disk: Option<IgnoredAny>,
-    pub(super) aws_elastic_block_store: Option<IgnoredAny>,
-    pub(super) rbd: Option<IgnoredAny>,
-    pub(super) iscsi: Option<IgnoredAny>,
-    pub(super) azure_disk: Option<IgnoredAny>,
-    pub(super) azure_file: Option<IgnoredAny>,
-    pub(super) cinder: Option<IgnoredAny>,
-    pub(super) vsphere_volume: Option<IgnoredAny>,
-    pub(super) portworx_volume: Option<IgnoredAny>,
     #[serde(borrow)]
+    pub(super) name: Option<Text<'a>>,
+    pub(super) persistent_volume_claim: Option<ClaimSource<'a>>,
+    pub(super) ephemeral: Option<IgnoredAny>,
+    pub(super) gce_persistent_disk: Option<DiskSource<'a>>,
+    pub(super) aws_elastic_block_store: Option<DiskSource<'a>>,
+    pub(super) rbd: Option<RbdSource<'a>>,
+    pub(super) iscsi: Option<DiskSource<'a>>,
+    pub(super) azure_disk: Option<DiskSource<'a>>,
+    pub(super) azure_file: Option<IgnoredAny>,
+    pub(super) cinder: Option<DiskSource<'a>>,
+    pub(super) vsphere_volume: Option<DiskSource<'a>>,
+    pub(super) portworx_volume: Option<DiskSource<'a>>,
+    pub(super) csi: Option<CsiSource<'a>>,
     pub(super) image: Option<ImageSource<'a>>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct ClaimSource<'a> {
+    #[serde(borrow)]
+    pub(super) claim_name: Option<Text<'a>>,
+}
+
+/// A disk of any kind but RBD: each has one of these fields to identify it.
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct DiskSource<'a> {
+    #[serde(borrow)]
+    pub(super) pd_name: Option<Text<'a>>,
+    #[serde(rename = "volumeID")]
+    pub(super) volume_id: Option<Text<'a>>,
+    #[serde(rename = "diskURI")]
+    pub(super) disk_uri: Option<Text<'a>>,
+    pub(super) volume_path: Option<Text<'a>>,
+    pub(super) iqn: Option<Text<'a>>,
+    pub(super) kind: Option<Text<'a>>,
+    pub(super) read_only: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct RbdSource<'a> {
+    #[serde(borrow)]
+    pub(super) monitors: List<Text<'a>>,
+    pub(super) pool: Option<Text<'a>>,
+    pub(super) image: Option<Text<'a>>,
+    pub(super) read_only: Option<bool>,
+}
+
+#[derive(Deserialize, Default)]
+#[serde(rename_all = "camelCase", default)]
+pub(super) struct CsiSource<'a> {
+    #[serde(borrow)]
+    pub(super) driver: Option<Text<'a>>,
+    pub(super) volume_handle: Option<Text<'a>>,
 }
 
 impl Volume<'_> {
