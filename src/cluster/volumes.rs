@@ -24,6 +24,7 @@ pub use catalogue::{VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject};
 pub use claim::PersistentVolumeClaim;
 pub use in_tree::InTree;
 pub use pod_volume::{Disk, InlineDisk, PodVolume};
+pub(in crate::cluster) use pod_volume::{UNSPECIFIED_PLACE, gce_handle};
 pub use slot::AssumeError;
 pub use storage::{
     BindingMode, CsiDriver, CsiNode, CsiNodeDriver, CsiStorageCapacity, StorageClass, TopologyTerm, VolumeAttachment,

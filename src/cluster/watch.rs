@@ -7,7 +7,8 @@
 //! Does not: keep objects or find a pod's class by itself.
 //!
 //! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them);
-//! `requests`, `affinity`, `selectors`, `ports`, `pod_volumes`, `pod`, `node`, `budget`, `owners` (compilation); `object` (items of kube-runtime's watchers); `stream` (the
+//! `requests`, `affinity`, `selectors`, `ports`, `pod_volumes`, `pod`, `node`, `budget`, `owners`, `volumes`
+//! (compilation); `object` (items of kube-runtime's watchers); `stream` (the
 //! watch of one kind).
 
 mod affinity;
@@ -26,6 +27,7 @@ mod stream;
 #[cfg(test)]
 mod tests;
 mod text;
+mod volumes;
 mod wire;
 
 use crate::cluster::{ClassTable, PodInfo};
@@ -37,6 +39,7 @@ pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, Stat
 pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched};
 pub use pod::DecodedPod;
 pub use stream::{Delivery, WatchParts, WatchStatus, watch};
+pub use volumes::{VolumeResource, decode_volume_object};
 
 /// Decodes a pod from JSON, compiles it and finds its class.
 ///

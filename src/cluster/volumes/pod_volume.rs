@@ -137,7 +137,7 @@ impl Disk {
     #[must_use]
     pub fn handle(&self) -> Option<Result<Cow<'_, str>, String>> {
         match self {
-            Self::GcePersistentDisk { name, .. } => Some(Ok(Cow::Owned(gce_handle("zones", UNSPECIFIED, name)))),
+            Self::GcePersistentDisk { name, .. } => Some(Ok(Cow::Owned(gce_handle("zones", UNSPECIFIED_PLACE, name)))),
             Self::AwsElasticBlockStore { id } => Some(ebs_handle(id).map(Cow::Borrowed)),
             Self::AzureDisk { uri, kind } => {
                 Some(managed_azure_disk(kind.as_deref()).map(|()| Cow::Borrowed(uri.as_ref())))
@@ -149,11 +149,11 @@ impl Disk {
 }
 
 /// What a GCE handle says for what is not known.
-pub(in crate::cluster) const UNSPECIFIED: &str = "UNSPECIFIED";
+pub(in crate::cluster) const UNSPECIFIED_PLACE: &str = "UNSPECIFIED";
 
 /// A GCE disk's handle; `level` is `zones` or `regions`.
 pub(in crate::cluster) fn gce_handle(level: &str, place: &str, disk: &str) -> String {
-    format!("projects/{UNSPECIFIED}/{level}/{place}/disks/{disk}")
+    format!("projects/{UNSPECIFIED_PLACE}/{level}/{place}/disks/{disk}")
 }
 
 /// An EBS volume's handle: `aws://zone/vol-1` and `vol-1` are the same volume.

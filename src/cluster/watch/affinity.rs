@@ -22,7 +22,7 @@ pub(super) fn preferred(affinity: &wire::NodeAffinity<'_>) -> Option<Box<[Prefer
     Some(terms.collect())
 }
 
-fn term(term: &wire::SelectorTerm<'_>) -> NodeSelectorTerm {
+pub(super) fn term(term: &wire::SelectorTerm<'_>) -> NodeSelectorTerm {
     NodeSelectorTerm::compile(
         &requirements(items(&term.match_expressions)),
         &requirements(items(&term.match_fields)),
