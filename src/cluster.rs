@@ -42,8 +42,8 @@ pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};
 pub use selector::{NodeSelectorTerm, PreferredTerm, RawRequirement, Requirement, RequirementOp, SelectorError};
 pub use snapshot::Snapshot;
 pub use store::{BudgetKey, Cluster, NodeChange, NodeRecord, PodChange, PodChanges, Publisher};
-pub use terms::{OwnerKind, OwnerRef, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedTerm};
 pub use taints::{Effect, Taint, Toleration, TolerationOp, first_untolerated};
+pub use terms::{OwnerKind, OwnerRef, PodAffinity, PodAffinityTerm, SpreadConstraint, WeightedTerm};
 pub use volumes::{
     AssumeError, BindingMode, ClaimRef, CsiDriver, CsiNode, CsiNodeDriver, CsiStorageCapacity, CsiVolume, Disk, InTree,
     InTreeVolume, InlineDisk, PersistentVolume, PersistentVolumeClaim, PodVolume, StorageClass, TopologyTerm,

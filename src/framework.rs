@@ -32,9 +32,9 @@ pub use observe::Observer;
 pub(crate) use observe::Reached;
 pub(crate) use observe::Stopwatch;
 pub use plugin::{
-    ApiRequest, Bind, BindOutcome, DomainCounts, DomainKey, Filter, LabelsRead, NodeStatuses, NominatedNode, NormalizeScore, Permit, Plugin,
-    PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter, PreFilterExtensions, PreFilterOutcome,
-    PreScore, QueueSort, Reads, Reserve, Score, SortKey,
+    ApiRequest, Bind, BindOutcome, DomainCounts, DomainKey, Filter, LabelsRead, NodeStatuses, NominatedNode,
+    NormalizeScore, Permit, Plugin, PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter,
+    PreFilterExtensions, PreFilterOutcome, PreScore, QueueSort, Reads, Reserve, Score, SortKey,
 };
 pub use profile::{Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};
 pub use registry::{Factory, PluginContext, PluginError, Registry};

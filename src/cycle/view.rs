@@ -178,9 +178,7 @@ impl View {
             self.epochs.images += 1;
         }
         let same_domains = |before: &NodeInfo| {
-            before.spec.labels == node.spec.labels
-                && before.spec.taints == node.spec.taints
-                && before.name == node.name
+            before.spec.labels == node.spec.labels && before.spec.taints == node.spec.taints && before.name == node.name
         };
         if !before.as_ref().is_some_and(same_domains) {
             self.epochs.domains += 1;

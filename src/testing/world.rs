@@ -5,8 +5,8 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{
-    Budget, ClusterView, Images, Namespaces, NodeInfo, NodeSpec, NodeTable, Owners, Placed, PodClass, PodInfo, PodLister,
-    VolumeCatalogue, VolumeObject,
+    Budget, ClusterView, Images, Namespaces, NodeInfo, NodeSpec, NodeTable, Owners, Placed, PodClass, PodInfo,
+    PodLister, VolumeCatalogue, VolumeObject,
 };
 use crate::ids::{Incarnation, NodeIdx, Symbol};
 use crate::ledger::NodeUse;

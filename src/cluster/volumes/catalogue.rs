@@ -144,7 +144,10 @@ impl<T> Listed<T> {
     }
 
     fn list(&self, at: Symbol) -> Vec<Arc<T>> {
-        self.by.get(&at).map(|objects| objects.values().map(Arc::clone).collect()).unwrap_or_default()
+        self.by
+            .get(&at)
+            .map(|objects| objects.values().map(Arc::clone).collect())
+            .unwrap_or_default()
     }
 
     fn names(&self) -> Vec<FullName> {
@@ -302,7 +305,10 @@ impl VolumeCatalogue {
             VolumeObject::CsiNode(it) => tables.csi_nodes.insert(it.name, it).map(VolumeObject::CsiNode),
             VolumeObject::CsiDriver(it) => tables.csi_drivers.insert(it.name, it).map(VolumeObject::CsiDriver),
             VolumeObject::Capacity(it) => tables.capacities.put((namespace, name), it).map(VolumeObject::Capacity),
-            VolumeObject::Attachment(it) => tables.attachments.put((namespace, name), it).map(VolumeObject::Attachment),
+            VolumeObject::Attachment(it) => tables
+                .attachments
+                .put((namespace, name), it)
+                .map(VolumeObject::Attachment),
         };
         self.changed();
         former
@@ -328,7 +334,9 @@ impl VolumeCatalogue {
         if let Some(mut names) = self.tables.by_class.get_mut(&volume.class) {
             names.remove(&volume.name);
         }
-        self.tables.by_class.remove_if(&volume.class, |_, names| names.is_empty());
+        self.tables
+            .by_class
+            .remove_if(&volume.class, |_, names| names.is_empty());
     }
 
     fn apply_claim(&self, claim: Arc<PersistentVolumeClaim>) -> Option<Arc<PersistentVolumeClaim>> {
@@ -370,7 +378,11 @@ impl VolumeCatalogue {
 
     /// After a relist of a kind: removes every object of it that was not listed, and gives them back.
     pub fn retain(&self, kind: VolumeKind, listed: &FxHashSet<VolumeKey>) -> Vec<VolumeObject> {
-        let gone: Vec<VolumeKey> = self.keys(kind).into_iter().filter(|key| !listed.contains(key)).collect();
+        let gone: Vec<VolumeKey> = self
+            .keys(kind)
+            .into_iter()
+            .filter(|key| !listed.contains(key))
+            .collect();
         gone.iter().filter_map(|key| self.remove(key)).collect()
     }
 
@@ -460,10 +472,14 @@ impl VolumeCatalogue {
 
     /// Takes a promise back, if it still stands.
     pub fn restore_claim(&self, promise: &Arc<PersistentVolumeClaim>) {
-        let restored = self.tables.claims.get_mut(&promise.namespace).is_some_and(|mut claims| {
-            let slot = claims.get_mut(&promise.name);
-            slot.is_some_and(|slot| slot.restore(promise))
-        });
+        let restored = self
+            .tables
+            .claims
+            .get_mut(&promise.namespace)
+            .is_some_and(|mut claims| {
+                let slot = claims.get_mut(&promise.name);
+                slot.is_some_and(|slot| slot.restore(promise))
+            });
         if restored {
             self.changed();
         }

@@ -193,7 +193,10 @@ mod tests {
 
     #[test]
     fn an_ephemeral_claim_is_called_after_its_pod() {
-        assert_eq!(PodVolume::Ephemeral("data".into()).claim_name("web-0").as_deref(), Some("web-0-data"));
+        assert_eq!(
+            PodVolume::Ephemeral("data".into()).claim_name("web-0").as_deref(),
+            Some("web-0-data")
+        );
         assert_eq!(PodVolume::Claim("c".into()).claim_name("web-0").as_deref(), Some("c"));
     }
 

@@ -64,7 +64,10 @@ impl<T: Versioned> Slot<T> {
 
     /// Takes a promise back; false: it does not stand any more.
     pub(super) fn restore(&mut self, promise: &Arc<T>) -> bool {
-        let stands = self.assumed.as_ref().is_some_and(|assumed| Arc::ptr_eq(assumed, promise));
+        let stands = self
+            .assumed
+            .as_ref()
+            .is_some_and(|assumed| Arc::ptr_eq(assumed, promise));
         if stands {
             self.assumed = None;
         }

@@ -76,7 +76,9 @@ impl CsiNode {
     /// Whether the node says that a CSI driver took over from the plugin.
     #[must_use]
     pub fn has_migrated(&self, plugin: InTree) -> bool {
-        self.migrated_plugins.split(',').any(|name| name == plugin.plugin_name())
+        self.migrated_plugins
+            .split(',')
+            .any(|name| name == plugin.plugin_name())
     }
 
     /// A driver's entry.

@@ -105,10 +105,9 @@ impl PersistentVolume {
     /// # Errors
     /// The driver has taken over and the volume cannot be put in its words.
     pub fn affinity_on(&self, node: Option<&CsiNode>) -> Result<Option<&[NodeSelectorTerm]>, &str> {
-        let migrated = self
-            .in_tree
-            .as_ref()
-            .filter(|in_tree| in_tree.plugin.is_migrated() && node.is_some_and(|node| node.has_migrated(in_tree.plugin)));
+        let migrated = self.in_tree.as_ref().filter(|in_tree| {
+            in_tree.plugin.is_migrated() && node.is_some_and(|node| node.has_migrated(in_tree.plugin))
+        });
         match migrated {
             None => Ok(self.node_affinity.as_deref()),
             Some(in_tree) => match &in_tree.translation {

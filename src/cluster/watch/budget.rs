@@ -2,10 +2,10 @@
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
+use crate::cluster::Budget;
 use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
 use crate::cluster::watch::text::text_of;
 use crate::cluster::watch::{selectors, wire};
-use crate::cluster::Budget;
 use crate::ids::Symbol;
 
 const KIND: &str = "poddisruptionbudget";

@@ -41,7 +41,9 @@ impl Watched for NamespaceLabels {
     const PLURAL: &'static str = "namespaces";
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
-        let meta = parse::<wire::Namespace<'_>>("namespace", json)?.metadata.unwrap_or_default();
+        let meta = parse::<wire::Namespace<'_>>("namespace", json)?
+            .metadata
+            .unwrap_or_default();
         let identity = identity("namespace", &meta)?;
         let namespace = Self {
             name: Symbol::new(text_of(&meta.name)),
@@ -135,7 +137,10 @@ impl<K: OwnerOf> Watched for OwnerObject<K> {
             OwnerKind::ReplicationController => {
                 let owner: wire::WithMapSelector<'_> = parse(K::KIND, json)?;
                 let selector = owner.spec.unwrap_or_default().selector;
-                (owner.metadata, selector.map_or(LabelSelector::Nothing, |pairs| exact(&labels_of(Some(&pairs)))))
+                (
+                    owner.metadata,
+                    selector.map_or(LabelSelector::Nothing, |pairs| exact(&labels_of(Some(&pairs)))),
+                )
             }
             OwnerKind::ReplicaSet | OwnerKind::StatefulSet => {
                 let owner: wire::WithSelector<'_> = parse(K::KIND, json)?;
@@ -160,6 +165,9 @@ impl<K: OwnerOf> Watched for OwnerObject<K> {
 
 /// The selector of a map: every pair must be there.
 fn exact(labels: &Labels) -> LabelSelector {
-    let pairs: Vec<_> = labels.iter().map(|(key, value)| (key.as_str(), value.as_str())).collect();
+    let pairs: Vec<_> = labels
+        .iter()
+        .map(|(key, value)| (key.as_str(), value.as_str()))
+        .collect();
     LabelSelector::compile(&pairs, &[]).unwrap_or(LabelSelector::Nothing)
 }

@@ -182,7 +182,10 @@ fn compile_spec(
         required_node_affinity: node_affinity.and_then(affinity::required),
         preferred_node_affinity: node_affinity.and_then(affinity::preferred),
         affinity: selectors::pod_affinity(affinity, Symbol::new(text_of(&meta.namespace))),
-        spread: items(&spec.topology_spread_constraints).iter().map(selectors::spread).collect(),
+        spread: items(&spec.topology_spread_constraints)
+            .iter()
+            .map(selectors::spread)
+            .collect(),
         controller: selectors::controller(meta),
         tolerations: items(&spec.tolerations).iter().map(toleration).collect(),
         ports: ports::host_ports(spec)?,

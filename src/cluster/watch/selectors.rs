@@ -40,13 +40,20 @@ pub(super) fn pod_affinity(affinity: Option<&wire::Affinity<'_>>, namespace: Sym
     } = &mut compiled;
     let sides = [
         (&affinity.pod_affinity, required_affinity, preferred_affinity),
-        (&affinity.pod_anti_affinity, required_anti_affinity, preferred_anti_affinity),
+        (
+            &affinity.pod_anti_affinity,
+            required_anti_affinity,
+            preferred_anti_affinity,
+        ),
     ];
     for (raw, required, preferred) in sides {
         let Some(raw) = raw else { continue };
         let terms = items(&raw.required).iter().map(|raw| term(raw, namespace)).collect();
         *required = note(terms, error);
-        let terms = items(&raw.preferred).iter().map(|raw| weighted(raw, namespace)).collect();
+        let terms = items(&raw.preferred)
+            .iter()
+            .map(|raw| weighted(raw, namespace))
+            .collect();
         *preferred = note(terms, error);
     }
     (compiled != PodAffinity::default()).then(|| Box::new(compiled))

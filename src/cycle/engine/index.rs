@@ -157,7 +157,8 @@ impl ClassIndex {
                 .iter()
                 .any(|image| cluster.images.get(*image).is_some());
         let images_void = epochs.images != self.epochs.images && (has_images || self.uses_images);
-        let all_void = self.seen == u64::MAX || epochs.rebuilds != self.epochs.rebuilds || images_void || self.failure.is_some();
+        let all_void =
+            self.seen == u64::MAX || epochs.rebuilds != self.epochs.rebuilds || images_void || self.failure.is_some();
         if epochs.images != self.epochs.images {
             self.uses_images = has_images;
         }

@@ -20,7 +20,10 @@ pub(super) fn compile(
 ) -> Result<PersistentVolumeClaim, Fault> {
     let none = wire::ClaimSpec::default();
     let spec = claim.spec.as_ref().unwrap_or(&none);
-    let requests = spec.resources.as_ref().and_then(|resources| resources.requests.as_ref());
+    let requests = spec
+        .resources
+        .as_ref()
+        .and_then(|resources| resources.requests.as_ref());
     let annotation = |key| value_of(meta.annotations.as_ref(), key);
     let mut owners = items(&meta.owner_references).iter();
     let controller = owners.find(|owner| owner.controller == Some(true));

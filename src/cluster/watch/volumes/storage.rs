@@ -34,7 +34,9 @@ pub(super) fn storage_class(id: &Identity, _: &wire::Meta<'_>, class: &wire::Cla
 
 fn topology_term(term: &wire::TopologyTerm<'_>) -> TopologyTerm {
     let raw = requirements(items(&term.match_label_expressions));
-    let compiled = raw.iter().map(|(key, _, values)| Requirement::compile(key, "In", values));
+    let compiled = raw
+        .iter()
+        .map(|(key, _, values)| Requirement::compile(key, "In", values));
     let compiled: Option<Box<[Requirement]>> = compiled.collect::<Result<_, _>>().ok();
     TopologyTerm {
         requirements: compiled.filter(|requirements| !requirements.is_empty()),
@@ -50,7 +52,9 @@ pub(super) fn csi_node(id: &Identity, meta: &wire::Meta<'_>, node: &wire::CsiNod
     Ok(CsiNode {
         name: id.symbol(),
         resource_version: id.resource_version.clone(),
-        migrated_plugins: value_of(meta.annotations.as_ref(), MIGRATED_PLUGINS).unwrap_or_default().into(),
+        migrated_plugins: value_of(meta.annotations.as_ref(), MIGRATED_PLUGINS)
+            .unwrap_or_default()
+            .into(),
         drivers: drivers.iter().map(driver).collect(),
     })
 }
@@ -83,7 +87,8 @@ pub(super) fn capacity(
 }
 
 fn amount(raw: Option<&RawValue>, path: &str) -> Result<Option<Quantity>, Fault> {
-    raw.map(|raw| quantity(raw).map_err(|message| Fault::new(path, message))).transpose()
+    raw.map(|raw| quantity(raw).map_err(|message| Fault::new(path, message)))
+        .transpose()
 }
 
 pub(super) fn attachment(
@@ -93,7 +98,10 @@ pub(super) fn attachment(
 ) -> Result<VolumeAttachment, Fault> {
     let none = wire::AttachmentSpec::default();
     let spec = attachment.spec.as_ref().unwrap_or(&none);
-    let volume = spec.source.as_ref().and_then(|source| source.persistent_volume_name.as_ref());
+    let volume = spec
+        .source
+        .as_ref()
+        .and_then(|source| source.persistent_volume_name.as_ref());
     Ok(VolumeAttachment {
         name: id.name.clone(),
         resource_version: id.resource_version.clone(),

@@ -139,7 +139,10 @@ fn volumes_of_former_plugins_are_translated() {
     }));
     let translation = by_affinity.in_tree.unwrap().translation.unwrap();
     let affinity = translation.node_affinity.as_deref();
-    assert!(reaches(affinity, &labels(&[("topology.cinder.csi.openstack.org/zone", "a")])));
+    assert!(reaches(
+        affinity,
+        &labels(&[("topology.cinder.csi.openstack.org/zone", "a")])
+    ));
     assert!(!reaches(affinity, &labels(&[("topology.kubernetes.io/zone", "a")])));
     let unmanaged = volume(&json!({"metadata": {"name": "pv"},
         "spec": {"azureDisk": {"diskURI": "u", "kind": "Shared"}}}));

@@ -12,9 +12,7 @@ use crate::cluster::watch::affinity::requirements;
 use crate::cluster::watch::text::text_of;
 use crate::cluster::watch::volumes::{value_of, wire};
 use crate::cluster::watch::wire::{SelectorTerm, items};
-use crate::cluster::{
-    Disk, InTree, InTreeVolume, NodeSelectorTerm, RawRequirement, Translation,
-};
+use crate::cluster::{Disk, InTree, InTreeVolume, NodeSelectorTerm, RawRequirement, Translation};
 
 const ZONE: &str = "topology.kubernetes.io/zone";
 const REGION: &str = "topology.kubernetes.io/region";
@@ -148,7 +146,10 @@ fn compile(raw: &RawTerms<'_>) -> Box<[NodeSelectorTerm]> {
 
 /// The keys by which the volume says its zone and its region: today's or the former ones.
 fn place_keys(meta: &wire::Meta<'_>, raw: &RawTerms<'_>) -> (&'static str, &'static str) {
-    let in_affinity = |key: &str| raw.iter().any(|(expressions, _)| expressions.iter().any(|(have, ..)| *have == key));
+    let in_affinity = |key: &str| {
+        raw.iter()
+            .any(|(expressions, _)| expressions.iter().any(|(have, ..)| *have == key))
+    };
     let in_labels = |key| value_of(meta.labels.as_ref(), key).is_some();
     let is_former = !in_affinity(ZONE) && (in_affinity(BETA_ZONE) || (!in_labels(ZONE) && in_labels(BETA_ZONE)));
     if is_former {

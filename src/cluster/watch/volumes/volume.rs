@@ -13,11 +13,18 @@ use crate::ids::Symbol;
 /// Says that a claim was bound to the volume by a controller or the scheduler, not by a person.
 const BOUND_BY_CONTROLLER: &str = "pv.kubernetes.io/bound-by-controller";
 
-pub(super) fn compile(id: &Identity, meta: &wire::Meta<'_>, volume: &wire::Volume<'_>) -> Result<PersistentVolume, Fault> {
+pub(super) fn compile(
+    id: &Identity,
+    meta: &wire::Meta<'_>,
+    volume: &wire::Volume<'_>,
+) -> Result<PersistentVolume, Fault> {
     let none = wire::VolumeSpec::default();
     let spec = volume.spec.as_ref().unwrap_or(&none);
     let status = volume.status.as_ref();
-    let required = spec.node_affinity.as_ref().and_then(|affinity| affinity.required.as_ref());
+    let required = spec
+        .node_affinity
+        .as_ref()
+        .and_then(|affinity| affinity.required.as_ref());
     let terms = required.map(|selector| items(&selector.node_selector_terms));
     Ok(PersistentVolume {
         name: id.name.clone(),
