@@ -23,6 +23,7 @@ mod registry;
 mod runner;
 mod state;
 mod status;
+mod wide;
 
 pub use events::{
     ActionType, ClusterEvent, EventHint, EventObject, EventResource, HintFn, QueueingHint, RegisteredEvent,

@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Budget, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue};
+use crate::cluster::{
+    Budget, ClassTable, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue,
+};
 use crate::ids::{NodeIdx, Symbol};
 
 /// How an image is spread over the cluster.
@@ -175,6 +177,8 @@ pub struct ClusterView<'a> {
     pub pods: &'a dyn PodLister,
     /// Pods on nodes by class.
     pub placed: &'a Placed,
+    /// All classes.
+    pub classes: &'a ClassTable,
     /// Labels of namespaces.
     pub namespaces: &'a Namespaces,
     /// Services and controllers.

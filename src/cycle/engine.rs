@@ -1,16 +1,18 @@
 //! The incremental engine: what did not change is not computed again.
 //!
-//! For every class of pods it keeps the answer of all filters and scores for every node, and re-evaluates a node only
-//! when something that the profile's plugins read of it changed. Nodes of equal raw scores of the normalising plugins
-//! form a group; inside a group nodes stand by the sum of their node-local scores. So the best node is found among
-//! groups, at a cost that does not grow with the number of nodes.
+//! For every class of pods it keeps the answer of all filters and scores that keep to the node, and re-evaluates a node
+//! only when something that the profile's plugins read of it changed. What plugins count over placed pods it keeps up to
+//! date pod by pod ([`crate::framework::DomainCounts`]). Nodes of equal raw scores of the normalising plugins, and of
+//! equal domains where a counting plugin has a say, form a group; inside a group nodes stand by the sum of their
+//! node-local scores. So the best node is found among groups: counting plugins are asked about one node of each.
 //!
-//! Does not: know plugins by name; evaluate classes whose plugins read beyond the node and image counts (those are
-//! evaluated in full), nor nodes with nominations (those are looked at apart).
+//! Does not: know plugins by name; evaluate classes to which a plugin has something to say that it cannot follow (those
+//! are evaluated in full), nor nodes with nominations (those are looked at apart).
 //!
 //! Proof obligation: for any sequence of changes the feasible nodes, totals and winners are those of
 //! [`crate::cycle::full`]; `engine/tests.rs` holds it against random sequences.
 
+mod choose;
 mod groups;
 mod index;
 #[cfg(test)]
@@ -25,7 +27,7 @@ use crate::cycle::View;
 use crate::framework::{Code, CycleState, Profile, Status, Stopwatch};
 use crate::ids::{ClassId, NodeIdx};
 use crate::telemetry::{EngineMode, ExtensionPoint};
-use index::ClassIndex;
+use index::{ClassIndex, Unsuitable};
 
 /// Bytes that the indexes of one engine may take; the class used least recently goes first.
 const INDEX_BUDGET_BYTES: usize = 512 << 20;
@@ -61,6 +63,18 @@ enum Slot {
     Indexed { index: Box<ClassIndex>, used: u64 },
 }
 
+impl Slot {
+    fn of(index: Result<ClassIndex, Unsuitable>, clock: u64) -> Self {
+        match index {
+            Ok(index) => Self::Indexed {
+                index: Box::new(index),
+                used: clock,
+            },
+            Err(Unsuitable) => Self::Unsuitable,
+        }
+    }
+}
+
 /// What the engine says about a pod.
 #[derive(Debug)]
 #[expect(
@@ -85,6 +99,23 @@ impl Engine {
         self.stats
     }
 
+    /// Whether a pod still fits on a node as of the view; `None`: the pod's class is not indexed.
+    pub(crate) fn fits(
+        &mut self,
+        view: &View,
+        cluster: &Cluster,
+        profile: &Profile,
+        pod: &PodInfo,
+        node: NodeIdx,
+    ) -> Option<bool> {
+        let Some(Slot::Indexed { index, .. }) = self.classes.get_mut(&(profile.index, pod.class)) else {
+            return None;
+        };
+        let cluster_view = view.cluster_view(cluster);
+        index.catch_up(view, &cluster_view, profile).ok()?;
+        Some(index.fits(node, &cluster_view, profile, pod))
+    }
+
     /// Notes that a decision came from a full evaluation.
     pub(crate) const fn count_full(&mut self) {
         self.stats.full += 1;
@@ -105,7 +136,7 @@ impl Engine {
         random: u64,
         watch: &mut Stopwatch<'_>,
     ) -> Answer {
-        if !profile.is_node_local() {
+        if !profile.is_followed(pod) {
             return Answer::Unknown;
         }
         self.clock += 1;
@@ -120,17 +151,17 @@ impl Engine {
             Some(slot) => slot,
         };
         if matches!(slot, Slot::SeenOnce) {
-            *slot = ClassIndex::new(view, cluster, profile, pod).map_or(Slot::Unsuitable, |index| Slot::Indexed {
-                index: Box::new(index),
-                used: clock,
-            });
+            *slot = Slot::of(ClassIndex::new(view, cluster, profile, pod), clock);
         }
         let Slot::Indexed { index, used } = slot else {
             return Answer::Unknown;
         };
         *used = clock;
         let cluster_view = view.cluster_view(cluster);
-        let caught_up = index.catch_up(view, &cluster_view, profile);
+        let Ok(caught_up) = index.catch_up(view, &cluster_view, profile) else {
+            *slot = Slot::Unsuitable;
+            return Answer::Unknown;
+        };
         let filtering = watch.lap();
         let answer = index.answer(view, &cluster_view, profile, pod, random);
         let scoring = watch.lap();

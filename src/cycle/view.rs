@@ -250,6 +250,7 @@ impl View {
             images: &self.images,
             pods: cluster,
             placed: &self.placed,
+            classes: &cluster.classes,
             namespaces: &cluster.namespaces,
             owners: &cluster.owners,
             volumes: &cluster.volumes,

@@ -238,6 +238,9 @@ pub trait DomainCounts: Send + Sync {
     /// Pushes what of `node` the filter and the score rest on: nodes with equal keys get equal answers. PreScore sees
     /// one node of each group of equal keys; a plugin to which the number of nodes matters pushes the node's slot.
     fn domains(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, key: &mut DomainKey);
+
+    /// Drops from a copy of the state what only Filter and Score need: a decision goes on without it.
+    fn release(&self, _state: &mut CycleState) {}
 }
 
 /// Says whether a pod can run on a node.
@@ -315,7 +318,9 @@ pub trait PreScore: Plugin {
         Reads::CLUSTER
     }
 
-    /// Computes what the score needs and keeps it in `state`; a skip leaves the plugin's score out.
+    /// Computes what the score needs and keeps it in `state`; a skip leaves the plugin's score out. A plugin with
+    /// [`DomainCounts`] is called again on the state of an earlier call, which `count` kept up to date, and computes
+    /// anew only what rests on the feasible nodes.
     fn pre_score_pod(
         &self,
         cluster: &ClusterView<'_>,

@@ -9,8 +9,9 @@ use supercargo_config::{Configuration, ExtensionPoint, PluginCatalogue, PluginLo
 use crate::cluster::LabelVisibility;
 use crate::framework::events::{ActionType, EventResource};
 use crate::framework::observe::{Observer, Probe};
+use crate::framework::wide::Wide;
 use crate::framework::{
-    EventHint, Handle, LabelsRead, Plugin, PluginContext, PluginError, Reads, RegisteredEvent, Registry,
+    EventHint, Handle, LabelsRead, Plugin, PluginContext, PluginError, RegisteredEvent, Registry,
 };
 use crate::ids::Symbol;
 
@@ -86,7 +87,7 @@ pub struct Profile {
     pub(super) post_bind: Vec<Arc<dyn Plugin>>,
     all: Vec<Arc<dyn Plugin>>,
     events: Vec<RegisteredEvent>,
-    node_local: bool,
+    pub(super) wide: Wide,
     pub(super) probe: Option<Probe>,
 }
 
@@ -243,44 +244,16 @@ impl Profile {
             post_bind: at(ExtensionPoint::PostBind),
             events: registered_events(&all),
             all,
-            node_local: false,
+            wide: Wide::default(),
             probe: None,
         };
-        profile.node_local = profile.keeps_to_the_node();
+        profile.wide = profile.find_wide();
         profile
     }
 
-    fn keeps_to_the_node(&self) -> bool {
-        let pod_only = |reads: Reads| reads == Reads::POD;
-        let pre_filters = self
-            .pre_filter
-            .iter()
-            .filter_map(|preparing| preparing.plugin.pre_filter());
-        let pre_scores = self
-            .pre_score
-            .iter()
-            .filter_map(|preparing| preparing.plugin.pre_score());
-        let filters = self.filter.iter().filter_map(|plugin| plugin.filter());
-        let scores = self.score.iter().filter_map(|scorer| scorer.plugin.score());
-        pre_filters
-            .map(|pre_filter| pre_filter.pre_filter_reads())
-            .all(pod_only)
-            && pre_scores.map(|pre_score| pre_score.pre_score_reads()).all(pod_only)
-            && filters.map(|filter| filter.filter_reads()).all(Reads::is_node_local)
-            && scores
-                .clone()
-                .map(|score| score.score_reads())
-                .all(Reads::is_node_local)
-            && scores
-                .filter_map(|score| score.normalizer())
-                .all(|normalizer| normalizer.by_value())
-    }
-
-    /// Whether every filter and score keeps to the node at hand and image counts, every PreFilter and PreScore to the
-    /// pod, and every normaliser to the values: what the incremental engine can follow.
-    #[must_use]
-    pub const fn is_node_local(&self) -> bool {
-        self.node_local
+    /// All plugins that run anywhere.
+    pub(super) fn plugins(&self) -> &[Arc<dyn Plugin>] {
+        &self.all
     }
 
     /// Names of all plugins that run anywhere.

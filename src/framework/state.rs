@@ -1,13 +1,14 @@
 //! What plugins remember between the extension points of one cycle.
 
 use std::any::{Any, TypeId};
+use std::sync::Arc;
 
 use smallvec::SmallVec;
 
 /// A value that a plugin keeps in a [`CycleState`]. Clones are taken for trials (nominated pods, preemption).
 pub trait StateData: Any + Send + Sync {
     /// A copy for a trial: changes of the copy must not show in the original.
-    fn clone_data(&self) -> Box<dyn StateData>;
+    fn clone_data(&self) -> Arc<dyn StateData>;
     /// For the typed look-up.
     fn as_any(&self) -> &dyn Any;
     /// For the typed look-up.
@@ -15,8 +16,8 @@ pub trait StateData: Any + Send + Sync {
 }
 
 impl<T: Any + Send + Sync + Clone> StateData for T {
-    fn clone_data(&self) -> Box<dyn StateData> {
-        Box::new(self.clone())
+    fn clone_data(&self) -> Arc<dyn StateData> {
+        Arc::new(self.clone())
     }
 
     fn as_any(&self) -> &dyn Any {
@@ -28,10 +29,11 @@ impl<T: Any + Send + Sync + Clone> StateData for T {
     }
 }
 
-/// One slot per type: a plugin that keeps two values uses two types of its own.
-#[derive(Default)]
+/// One slot per type: a plugin that keeps two values uses two types of its own. A clone shares the values until one of
+/// the two changes them.
+#[derive(Clone, Default)]
 pub struct CycleState {
-    slots: SmallVec<[(TypeId, Box<dyn StateData>); 8]>,
+    slots: SmallVec<[(TypeId, Arc<dyn StateData>); 8]>,
     skipped_filters: u64,
     skipped_scores: u64,
     sampled: bool,
@@ -43,27 +45,11 @@ impl std::fmt::Debug for CycleState {
     }
 }
 
-impl Clone for CycleState {
-    fn clone(&self) -> Self {
-        let slots = self
-            .slots
-            .iter()
-            .map(|(id, data)| (*id, (**data).clone_data()))
-            .collect();
-        Self {
-            slots,
-            skipped_filters: self.skipped_filters,
-            skipped_scores: self.skipped_scores,
-            sampled: self.sampled,
-        }
-    }
-}
-
 impl CycleState {
     /// Keeps `value` in its type's slot; a former value goes.
     pub fn write<T: StateData>(&mut self, value: T) {
         let id = TypeId::of::<T>();
-        let data: Box<dyn StateData> = Box::new(value);
+        let data: Arc<dyn StateData> = Arc::new(value);
         match self.slots.iter_mut().find(|(have, _)| *have == id) {
             Some(slot) => slot.1 = data,
             None => self.slots.push((id, data)),
@@ -84,10 +70,17 @@ impl CycleState {
     #[must_use]
     pub fn read_mut<T: StateData>(&mut self) -> Option<&mut T> {
         let id = TypeId::of::<T>();
-        self.slots
-            .iter_mut()
-            .find(|(have, _)| *have == id)
-            .and_then(|(_, data)| (**data).as_any_mut().downcast_mut())
+        let (_, data) = self.slots.iter_mut().find(|(have, _)| *have == id)?;
+        if Arc::get_mut(data).is_none() {
+            *data = (**data).clone_data();
+        }
+        Arc::get_mut(data)?.as_any_mut().downcast_mut()
+    }
+
+    /// Takes the value of a type out.
+    pub fn remove<T: StateData>(&mut self) {
+        let id = TypeId::of::<T>();
+        self.slots.retain(|(have, _)| *have != id);
     }
 
     /// Says whether this cycle is one of those whose plugins are timed one by one.
@@ -115,6 +108,21 @@ impl CycleState {
     /// Marks the score of the plugin at `position` as skipped for this pod.
     pub(crate) fn skip_score(&mut self, position: usize) {
         self.skipped_scores |= 1 << position;
+    }
+
+    /// Marks that score as not skipped: its PreScore is about to run again.
+    pub(crate) fn unskip_score(&mut self, position: usize) {
+        self.skipped_scores &= !(1 << position);
+    }
+
+    /// Which filters are skipped, a bit a position.
+    pub(crate) const fn skipped_filters(&self) -> u64 {
+        self.skipped_filters
+    }
+
+    /// Which scores are skipped, a bit a position.
+    pub(crate) const fn skipped_scores(&self) -> u64 {
+        self.skipped_scores
     }
 
     /// Whether that score is skipped.

@@ -10,6 +10,7 @@ use crate::cluster::{
 };
 use crate::ids::{Incarnation, NodeIdx, Symbol};
 use crate::ledger::NodeUse;
+use crate::testing::CLASSES;
 
 /// Nodes, the pods on them, nominated pods, budgets and volume objects. A clone shares the volume objects.
 #[derive(Clone, Debug, Default)]
@@ -175,6 +176,7 @@ impl World {
             images: &self.images,
             pods: &self.pods,
             placed: &self.placed,
+            classes: &CLASSES,
             namespaces: &self.namespaces,
             owners: &self.owners,
             volumes: &self.volumes,

@@ -7,7 +7,8 @@ use smallvec::SmallVec;
 
 use crate::ids::NodeIdx;
 
-/// Raw scores of the normalising plugins, in the order of the profile's scorers.
+/// Raw scores of the normalising plugins that keep to the node, in the order of the profile's scorers; then what of the
+/// node the counting plugins' answers rest on.
 pub(super) type RawKey = SmallVec<[i64; 4]>;
 
 /// Where a node stands.
@@ -20,14 +21,15 @@ struct Place {
 
 const NOWHERE: u32 = u32::MAX;
 
-/// Nodes that agree in the raw scores of every normalising plugin.
+/// Nodes that differ in nothing but their node-local total.
 #[derive(Debug)]
 pub(super) struct Group {
     /// Those scores.
     pub(super) raw: RawKey,
     /// Nodes by node-local total.
     pub(super) buckets: BTreeMap<i64, Vec<NodeIdx>>,
-    len: usize,
+    /// Number of nodes.
+    pub(super) len: usize,
 }
 
 impl Group {

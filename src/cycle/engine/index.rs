@@ -1,35 +1,51 @@
-//! The index of one class.
+//! The index of one class: what is known of every node, and how it is brought up to date.
 
 use std::sync::Arc;
 
-use super::Answer;
-use super::groups::{Group, Groups, RawKey};
+use rustc_hash::FxHashMap;
+
+use super::groups::{Groups, RawKey};
 use crate::cluster::{Cluster, ClusterView, NodeInfo, PodInfo};
 use crate::cycle::{Epochs, View};
-use crate::framework::{CycleState, PreFilterRun, Profile, Reached, Score, Status, check_range, score_error};
-use crate::ids::NodeIdx;
+use crate::framework::{CycleState, DomainKey, PreFilterRun, Profile, Reached, Status, check_range, score_error};
+use crate::ids::{ClassId, NodeIdx};
 use crate::telemetry::EvaluationSet;
 
-/// A class with more groups than this is evaluated in full: looking through groups would cost more than it saves.
-const MAX_GROUPS: usize = 512;
+/// Classes whose concern is remembered at most; then all are asked again.
+const MAX_CONCERNS: usize = 1 << 16;
 
 /// What is known of one class in one worker.
 #[derive(Debug)]
 pub(super) struct ClassIndex {
-    pod: Arc<PodInfo>,
-    state: CycleState,
+    pub(super) pod: Arc<PodInfo>,
+    pub(super) state: CycleState,
     /// PreScore failed; that matters as soon as two nodes are feasible.
-    pre_score_failure: Option<Status>,
+    pub(super) pre_score_failure: Option<Status>,
     /// A filter or score failed for some node.
-    failure: Option<Status>,
-    groups: Groups,
-    /// `[group]`: the sum of normalised, weighted scores.
-    group_scores: Vec<i64>,
-    seen: u64,
-    epochs: Epochs,
+    pub(super) failure: Option<Status>,
+    pub(super) groups: Groups,
+    /// `[group]`: the sum of normalised, weighted scores; absent: a counting plugin rejects the group.
+    pub(super) group_scores: Vec<Option<i64>>,
+    /// Nodes in groups that are not rejected.
+    pub(super) open_nodes: usize,
+    /// The counting plugins that nodes are grouped by, as bits.
+    pub(super) grouped_by: u64,
+    /// Something changed since groups were scored.
+    pub(super) unscored: bool,
+    seen: Seen,
     uses_images: bool,
+    /// Whether pods of a class change what is counted.
+    concerns: FxHashMap<ClassId, bool>,
     /// The plugins that take part in a decision: with few nodes to choose from, and with several.
     plugins: (Option<EvaluationSet>, Option<EvaluationSet>),
+}
+
+/// How much of the view's changes are taken in.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    touches: u64,
+    moves: u64,
+    epochs: Epochs,
 }
 
 /// How an index was brought up to date.
@@ -41,73 +57,53 @@ pub(super) struct CaughtUp {
     pub(super) everything: bool,
 }
 
+/// PreFilter narrows or rejects: there is nothing to keep.
+#[derive(Debug)]
+pub(super) struct Unsuitable;
+
 impl ClassIndex {
-    /// Evaluates every node; `None` when PreFilter narrows or rejects, so that there is nothing to keep.
-    pub(super) fn new(view: &View, cluster: &Cluster, profile: &Profile, pod: &Arc<PodInfo>) -> Option<Self> {
-        let cluster_view = view.cluster_view(cluster);
-        let mut state = CycleState::default();
-        let PreFilterRun::Proceed(None) = profile.run_pre_filter(&cluster_view, &mut state, pod) else {
-            return None;
-        };
-        let pre_score_failure = profile.run_pre_score(&cluster_view, &mut state, pod, &[]).err();
-        let plugins = |reached| profile.evaluation_set(&state, reached);
-        Some(Self {
-            plugins: (plugins(Reached::Filter), plugins(Reached::Score)),
+    /// Evaluates every node.
+    pub(super) fn new(
+        view: &View,
+        cluster: &Cluster,
+        profile: &Profile,
+        pod: &Arc<PodInfo>,
+    ) -> Result<Self, Unsuitable> {
+        let mut index = Self {
             pod: Arc::clone(pod),
-            state,
-            pre_score_failure,
+            state: CycleState::default(),
+            pre_score_failure: None,
             failure: None,
             groups: Groups::default(),
             group_scores: Vec::new(),
-            seen: u64::MAX,
-            epochs: Epochs::default(),
+            open_nodes: 0,
+            grouped_by: 0,
+            unscored: true,
+            seen: Seen::default(),
             uses_images: false,
-        })
-    }
-
-    /// One of the best nodes by `random`, once the index is caught up.
-    pub(super) fn answer(
-        &mut self,
-        view: &View,
-        cluster: &ClusterView<'_>,
-        profile: &Profile,
-        pod: &PodInfo,
-        random: u64,
-    ) -> Answer {
-        if self.failure.is_some() || self.groups.list().len() > MAX_GROUPS {
-            return Answer::Unknown;
-        }
-        let fits_nominated = |idx: &NodeIdx| {
-            let node = cluster.nodes.get(*idx);
-            node.is_some_and(|node| {
-                profile
-                    .run_filter_with_nominated(cluster, &self.state, pod, node)
-                    .is_success()
-            })
+            concerns: FxHashMap::default(),
+            plugins: (None, None),
         };
-        if view.nominated_nodes().iter().any(fits_nominated) {
-            return Answer::Unknown;
-        }
-        match self.groups.feasible() {
-            0 => return Answer::NoFit,
-            1 => return self.chosen(self.groups.any()),
-            _ => {}
-        }
-        if let Some(failure) = &self.pre_score_failure {
-            return Answer::Failed(failure.clone());
-        }
-        if self.groups.changed {
-            if let Err(failure) = self.normalize(profile) {
-                return Answer::Failed(failure);
-            }
-            self.groups.changed = false;
-        }
-        self.chosen(self.pick(random))
+        let cluster_view = view.cluster_view(cluster);
+        index.prepare(view, &cluster_view, profile)?;
+        index.seen.epochs = view.epochs();
+        index.evaluate_all(view, &cluster_view, profile);
+        Ok(index)
     }
 
-    /// Whether an answer rests on scores.
-    pub(super) const fn chooses(&self) -> bool {
-        self.groups.feasible() > 1
+    /// Runs PreFilter and PreScore anew, on what the view knows now.
+    fn prepare(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> Result<(), Unsuitable> {
+        let mut state = CycleState::default();
+        let PreFilterRun::Proceed(None) = profile.run_pre_filter(cluster, &mut state, &self.pod) else {
+            return Err(Unsuitable);
+        };
+        self.pre_score_failure = profile.run_pre_score(cluster, &mut state, &self.pod, &[]).err();
+        let plugins = |reached| profile.evaluation_set(&state, reached);
+        self.plugins = (plugins(Reached::Filter), plugins(Reached::Score));
+        self.state = state;
+        self.seen.moves = view.moves().next();
+        self.unscored = true;
+        Ok(())
     }
 
     /// The plugins that took part in an answer.
@@ -115,75 +111,101 @@ impl ClassIndex {
         if self.chooses() { self.plugins.1 } else { self.plugins.0 }
     }
 
-    fn chosen(&self, node: Option<NodeIdx>) -> Answer {
-        node.map_or(Answer::NoFit, |node| Answer::Node(node, self.state.clone()))
-    }
-
-    fn pick(&self, random: u64) -> Option<NodeIdx> {
-        let total = |(group, score): (&Group, &i64)| group.top().map(|(local, _)| local + score);
-        let highest = self
-            .groups
-            .list()
-            .iter()
-            .zip(&self.group_scores)
-            .filter_map(total)
-            .max()?;
-        let winners = || {
-            let groups = self.groups.list().iter().zip(&self.group_scores);
-            groups
-                .filter(|pair| total(*pair) == Some(highest))
-                .filter_map(|(group, _)| group.top())
-                .map(|(_, n)| n)
-        };
-        let count: usize = winners().map(<[NodeIdx]>::len).sum();
-        let mut nth = usize::try_from(random % u64::try_from(count.max(1)).unwrap_or(1)).unwrap_or(0);
-        for nodes in winners() {
-            match nodes.get(nth) {
-                Some(node) => return Some(*node),
-                None => nth -= nodes.len(),
-            }
-        }
-        None
-    }
-
     /// Evaluates what changed since the last time; everything if that is unknown.
-    pub(super) fn catch_up(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> CaughtUp {
-        let epochs = view.epochs();
-        let has_images = epochs.images != self.epochs.images
-            && self
-                .pod
-                .spec
-                .images
-                .iter()
-                .any(|image| cluster.images.get(*image).is_some());
-        let images_void = epochs.images != self.epochs.images && (has_images || self.uses_images);
-        let all_void =
-            self.seen == u64::MAX || epochs.rebuilds != self.epochs.rebuilds || images_void || self.failure.is_some();
-        if epochs.images != self.epochs.images {
-            self.uses_images = has_images;
+    pub(super) fn catch_up(
+        &mut self,
+        view: &View,
+        cluster: &ClusterView<'_>,
+        profile: &Profile,
+    ) -> Result<CaughtUp, Unsuitable> {
+        let (epochs, before) = (view.epochs(), self.seen.epochs);
+        let mut everything = before.rebuilds != epochs.rebuilds || self.failure.is_some();
+        everything |= self.images_void(cluster, before.images != epochs.images);
+        self.seen.epochs = epochs;
+        if before.rebuilds != epochs.rebuilds || before.domains != epochs.domains {
+            self.concerns.clear();
+            self.prepare(view, cluster, profile)?;
+            // Nodes may be in other domains than before.
+            everything |= self.grouped_by != 0;
+        } else if !self.take_moves(view, cluster, profile) {
+            self.prepare(view, cluster, profile)?;
         }
-        self.epochs = epochs;
+        everything |= profile.active_counts(&self.state, &self.pod) & !self.grouped_by != 0;
+        everything |= self.groups.list().len() > 2 * cluster.nodes.len() + 1024;
+        let touched = view.touches().since(self.seen.touches).filter(|_| !everything);
+        let Some(touched) = touched else {
+            return Ok(self.evaluate_all(view, cluster, profile));
+        };
         let mut caught_up = CaughtUp::default();
         let mut raw = RawKey::new();
-        let missed = view.touches().since(self.seen).filter(|_| !all_void);
-        match missed {
-            Some(touched) => {
-                for idx in touched {
-                    caught_up.evaluated += 1;
-                    self.evaluate(idx, cluster.nodes.get(idx), cluster, profile, &mut raw);
-                }
+        for idx in touched {
+            caught_up.evaluated += 1;
+            self.evaluate(idx, cluster.nodes.get(idx), cluster, profile, &mut raw);
+        }
+        self.seen.touches = view.touches().next();
+        Ok(caught_up)
+    }
+
+    fn images_void(&mut self, cluster: &ClusterView<'_>, changed: bool) -> bool {
+        if !changed {
+            return false;
+        }
+        let mut images = self.pod.spec.images.iter();
+        let has_images = images.any(|image| cluster.images.get(*image).is_some());
+        let used = std::mem::replace(&mut self.uses_images, has_images);
+        has_images || used
+    }
+
+    /// Counts pods that came and went; false: they are not all known, or the state cannot be adjusted.
+    fn take_moves(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> bool {
+        let Some(moves) = view.moves().since(self.seen.moves) else {
+            return false;
+        };
+        self.seen.moves = view.moves().next();
+        for moved in moves {
+            if !self.is_concerned(moved.class, cluster, profile) {
+                continue;
             }
-            None => {
-                caught_up.everything = true;
-                self.failure = None;
-                self.groups.clear();
-                for node in cluster.nodes.iter() {
-                    caught_up.evaluated += 1;
-                    self.evaluate(node.idx, Some(node), cluster, profile, &mut raw);
-                }
+            self.unscored = true;
+            let node = cluster.nodes.get(moved.node);
+            let class = cluster.classes.get(moved.class);
+            let (Some(node), Some(class)) = (node, class) else {
+                return false;
+            };
+            if !profile.count_pods(cluster, &mut self.state, &self.pod, (&class, node, moved.by)) {
+                return false;
             }
         }
-        self.seen = view.touches().next();
+        true
+    }
+
+    fn is_concerned(&mut self, class: ClassId, cluster: &ClusterView<'_>, profile: &Profile) -> bool {
+        if let Some(concerned) = self.concerns.get(&class) {
+            return *concerned;
+        }
+        let other = cluster.classes.get(class);
+        let concerned = other.is_some_and(|other| profile.concerns(cluster, &self.pod, &other));
+        if self.concerns.len() >= MAX_CONCERNS {
+            self.concerns.clear();
+        }
+        self.concerns.insert(class, concerned);
+        concerned
+    }
+
+    fn evaluate_all(&mut self, view: &View, cluster: &ClusterView<'_>, profile: &Profile) -> CaughtUp {
+        let mut caught_up = CaughtUp {
+            evaluated: 0,
+            everything: true,
+        };
+        self.failure = None;
+        self.groups.clear();
+        self.grouped_by = profile.active_counts(&self.state, &self.pod);
+        let mut raw = RawKey::new();
+        for node in cluster.nodes.iter() {
+            caught_up.evaluated += 1;
+            self.evaluate(node.idx, Some(node), cluster, profile, &mut raw);
+        }
+        self.seen.touches = view.touches().next();
         caught_up
     }
 
@@ -199,7 +221,7 @@ impl ClassIndex {
         let Some(node) = node.filter(|node| node.used.nominated == 0) else {
             return self.groups.set(idx, None);
         };
-        let status = profile.run_filter(cluster, &self.state, &self.pod, node);
+        let status = profile.run_filters(profile.local_filters(), cluster, &self.state, &self.pod, node);
         if !status.is_success() {
             if !status.is_rejected() {
                 self.failure = Some(status);
@@ -207,12 +229,16 @@ impl ClassIndex {
             return self.groups.set(idx, None);
         }
         match self.score(node, cluster, profile, raw) {
-            Ok(local) => self.groups.set(idx, Some((raw, local))),
+            Ok(local) => {
+                self.key(node, profile, raw);
+                self.groups.set(idx, Some((raw, local)));
+            }
             Err(failure) => self.failure = Some(failure),
         }
     }
 
-    /// Raw scores of normalising plugins into `raw`; the rest, weighted and summed up, as the result.
+    /// Raw scores of normalising plugins that keep to the node into `raw`; the rest of those that do, weighted and
+    /// summed up, as the result.
     fn score(
         &self,
         node: &NodeInfo,
@@ -222,7 +248,8 @@ impl ClassIndex {
     ) -> Result<i64, Status> {
         raw.clear();
         let mut local = 0;
-        for (scorer, score) in self.scorers(profile) {
+        let asked = !profile.wide_scores() & !self.state.skipped_scores();
+        for (_, scorer, score) in profile.scorers(asked) {
             let value = score.score_node(cluster, &self.state, &self.pod, node);
             let value = value.map_err(|status| score_error(scorer.plugin.name(), &status))?;
             if score.normalizer().is_some() {
@@ -235,64 +262,13 @@ impl ClassIndex {
         Ok(local)
     }
 
-    fn scorers<'p>(
-        &self,
-        profile: &'p Profile,
-    ) -> impl Iterator<Item = (&'p crate::framework::ScorePlugin, &'p dyn Score)> {
-        let plugins = profile.score_plugins().iter().enumerate();
-        let active = plugins.filter(|(position, _)| !self.state.is_score_skipped(*position));
-        active.filter_map(|(_, scorer)| scorer.plugin.score().map(|score| (scorer, score)))
-    }
-
-    /// Normalises each raw score that occurs, and sums up by group.
-    fn normalize(&mut self, profile: &Profile) -> Result<(), Status> {
-        let mut sums = vec![0; self.groups.list().len()];
-        let occupied: Vec<usize> = self
-            .groups
-            .list()
-            .iter()
-            .enumerate()
-            .filter(|(_, group)| group.top().is_some())
-            .map(|(at, _)| at)
-            .collect();
-        let normalizing = self
-            .scorers(profile)
-            .filter_map(|(scorer, score)| Some((scorer, score.normalizer()?)));
-        for (column, (scorer, normalizer)) in normalizing.enumerate() {
-            let value = |group: &usize| self.groups.list()[*group].raw.get(column).copied().unwrap_or(0);
-            let mut values: Vec<i64> = occupied.iter().map(value).collect();
-            let status = normalizer.normalize(&self.state, &self.pod, &mut values);
-            if !status.is_success() {
-                return Err(Status::error(format!(
-                    "running Normalize on Score plugins: {}",
-                    status.message()
-                )));
-            }
-            for (group, value) in occupied.iter().zip(values) {
-                check_range(scorer.plugin.name(), value)?;
-                sums[*group] += value * scorer.weight;
-            }
+    /// Appends the node's domains.
+    fn key(&self, node: &NodeInfo, profile: &Profile, raw: &mut RawKey) {
+        if self.grouped_by == 0 {
+            return;
         }
-        self.group_scores = sums;
-        Ok(())
-    }
-
-    /// Feasible nodes and their totals, for the proof that they are those of a full evaluation.
-    #[cfg(test)]
-    pub(super) fn totals(&self) -> Vec<(NodeIdx, i64)> {
-        let groups = self
-            .groups
-            .list()
-            .iter()
-            .zip(self.group_scores.iter().chain(std::iter::repeat(&0)));
-        let nodes = groups.flat_map(|(group, score)| {
-            group
-                .buckets
-                .iter()
-                .flat_map(move |(local, nodes)| nodes.iter().map(move |node| (*node, local + score)))
-        });
-        let mut totals: Vec<_> = nodes.collect();
-        totals.sort_unstable();
-        totals
+        let mut domains = DomainKey::new();
+        profile.domains(&self.state, &self.pod, node, &mut domains);
+        raw.extend(domains.iter().map(|domain| domain.cast_signed()));
     }
 }

@@ -146,8 +146,21 @@ impl Profile {
     /// Runs the filters on one node without regard to nominated pods; the first rejection decides.
     #[must_use]
     pub fn run_filter(&self, cluster: &ClusterView<'_>, state: &CycleState, pod: &PodInfo, node: &NodeInfo) -> Status {
+        self.run_filters(u64::MAX, cluster, state, pod, node)
+    }
+
+    /// The same for the filters whose position is a bit of `among`.
+    pub(crate) fn run_filters(
+        &self,
+        among: u64,
+        cluster: &ClusterView<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        node: &NodeInfo,
+    ) -> Status {
+        let asked = among & !state.skipped_filters();
         for (position, plugin) in self.filter.iter().enumerate() {
-            if state.is_filter_skipped(position) {
+            if asked >> position & 1 == 0 {
                 continue;
             }
             let Some(filter) = plugin.filter() else { continue };

@@ -111,6 +111,15 @@ impl Profile {
     }
 }
 
+impl Profile {
+    /// The scorers whose position is a bit of `among`, with their positions.
+    pub(crate) fn scorers(&self, among: u64) -> impl Iterator<Item = (usize, &ScorePlugin, &dyn Score)> {
+        let plugins = self.score.iter().enumerate();
+        let asked = plugins.filter(move |(position, _)| among >> position & 1 == 1);
+        asked.filter_map(|(position, scorer)| Some((position, scorer, scorer.plugin.score()?)))
+    }
+}
+
 /// What the scores of one pod are computed from.
 struct Scoring<'a> {
     profile: &'a Profile,
