@@ -20,6 +20,7 @@ mod node_table;
 mod owners;
 mod placed;
 mod pod_info;
+mod rules;
 mod selector;
 mod snapshot;
 mod store;
@@ -39,6 +40,7 @@ pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodList
 pub use owners::{OwnerSelector, Owners, ServiceSelector};
 pub use placed::{Placed, PlacedClass};
 pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};
+pub use rules::Rules;
 pub use selector::{NodeSelectorTerm, PreferredTerm, RawRequirement, Requirement, RequirementOp, SelectorError};
 pub use snapshot::Snapshot;
 pub use store::{BudgetKey, Cluster, NodeChange, NodeRecord, PodChange, PodChanges, Publisher};

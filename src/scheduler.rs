@@ -6,10 +6,12 @@
 //! Does not: parse options, elect a leader or serve HTTP; the caller says when to begin scheduling and when to stop.
 //!
 //! Children: `watches` (which kinds, and the road to the applying thread), `ingest` (applying, timed by `handling`), `worker` (from a popped
-//! pod to the binding pool), `threads`.
+//! pod to the binding pool), `commit` (from a decision to a reserve), `threads`.
 
+mod commit;
 mod handling;
 mod ingest;
+mod kept;
 mod threads;
 mod watches;
 mod worker;
@@ -17,7 +19,7 @@ mod worker;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 use supercargo_config::gates::Stage;
 use supercargo_config::{Configuration, FeatureGates, Settings};
 use tokio::sync::Notify;
@@ -30,7 +32,6 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchStatus;
 use crate::framework::{Handle, Observer, ProfileError, Profiles, Registry};
-use crate::ledger::CommitLock;
 use crate::queue::{QueueConfig, SchedulingQueue};
 use crate::sync::Mutex;
 use crate::telemetry::{Exposition, FeatureState, Metrics, MetricsOptions};
@@ -162,7 +163,7 @@ impl Scheduler {
         let statuses = Statuses {
             pods: WatchStatus::new("Pod"),
             nodes: WatchStatus::new("Node"),
-            budgets: WatchStatus::new("PodDisruptionBudget"),
+            kept: watches::kept_kinds().into_iter().map(|(status, _)| status).collect(),
         };
         Ok(Self {
             parts: WorkerParts {
@@ -170,7 +171,6 @@ impl Scheduler {
                 queue,
                 binding,
                 failures,
-                commit: Arc::new(CommitLock::new()),
                 metrics,
                 clock,
             },
@@ -199,7 +199,7 @@ impl Scheduler {
             handling: Handling::new(Arc::clone(&self.parts.metrics)),
             listed_pods: FxHashSet::default(),
             listed_nodes: FxHashSet::default(),
-            listed_budgets: FxHashSet::default(),
+            listed: FxHashMap::default(),
         };
         let mut threads = self.threads.lock();
         let clock = self.parts.clock.clone();
@@ -210,7 +210,7 @@ impl Scheduler {
     /// Whether everything that there was at first has been applied.
     #[must_use]
     pub fn is_synced(&self) -> bool {
-        self.statuses.all().into_iter().all(WatchStatus::is_synced)
+        self.statuses.all().all(WatchStatus::is_synced)
     }
 
     /// Waits until [`Self::is_synced`].
@@ -229,7 +229,7 @@ impl Scheduler {
     /// Which kinds are not there yet and why; empty once synced.
     #[must_use]
     pub fn missing(&self) -> Vec<String> {
-        let waiting = self.statuses.all().into_iter().filter(|status| !status.is_synced());
+        let waiting = self.statuses.all().filter(|status| !status.is_synced());
         waiting
             .map(|status| match status.trouble() {
                 Some(trouble) => format!("{}: {trouble}", status.kind()),

@@ -3,6 +3,7 @@
 //! Source: `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go` (`LabelSelectorAsSelector`), Kubernetes 1.36.
 
 use crate::cluster::{Labels, RawRequirement, Requirement, SelectorError};
+use crate::ids::Symbol;
 
 /// A label selector. Absent and empty differ: absent matches nothing, empty matches everything.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
@@ -35,6 +36,15 @@ impl LabelSelector {
     #[must_use]
     pub fn is_everything(&self) -> bool {
         matches!(self, Self::All(requirements) if requirements.is_empty())
+    }
+
+    /// The label keys that it looks at.
+    pub fn keys(&self) -> impl Iterator<Item = Symbol> {
+        let requirements: &[Requirement] = match self {
+            Self::Nothing => &[],
+            Self::All(requirements) => requirements,
+        };
+        requirements.iter().map(|requirement| requirement.key)
     }
 
     /// Whether `labels` satisfy it.

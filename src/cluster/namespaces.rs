@@ -41,6 +41,12 @@ impl Namespaces {
         names
     }
 
+    /// All names.
+    #[must_use]
+    pub fn names(&self) -> Vec<Symbol> {
+        self.by_name.iter().map(|namespace| *namespace.key()).collect()
+    }
+
     /// Takes in a namespace; false: nothing changed.
     pub fn put(&self, namespace: NamespaceLabels) -> bool {
         let labels = Arc::new(namespace.labels);

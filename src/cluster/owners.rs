@@ -9,7 +9,7 @@ use std::sync::Arc;
 use dashmap::DashMap;
 use rustc_hash::FxBuildHasher;
 
-use crate::cluster::{LabelSelector, Labels, OwnerRef};
+use crate::cluster::{LabelSelector, Labels, OwnerKind, OwnerRef};
 use crate::ids::Symbol;
 
 /// A Service's selector.
@@ -66,6 +66,27 @@ impl Owners {
         self.controllers
             .get(&(namespace, owner))
             .map(|found| Arc::clone(&found))
+    }
+
+    /// Namespace and name of every Service.
+    #[must_use]
+    pub fn service_keys(&self) -> Vec<(Symbol, Box<str>)> {
+        let lists = self.services.iter();
+        lists
+            .flat_map(|list| {
+                let keys = list.iter().map(|service| (service.namespace, service.name.clone()));
+                keys.collect::<Vec<_>>()
+            })
+            .collect()
+    }
+
+    /// Namespace and name of every controller of a kind.
+    #[must_use]
+    pub fn controller_keys(&self, kind: OwnerKind) -> Vec<(Symbol, Box<str>)> {
+        let of_kind = self.controllers.iter().filter(|owner| owner.key().1.kind == kind);
+        of_kind
+            .map(|owner| (owner.key().0, owner.key().1.name.as_str().into()))
+            .collect()
     }
 
     /// Takes in a Service; false: nothing changed.

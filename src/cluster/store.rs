@@ -12,6 +12,7 @@ mod budgets;
 mod nodes;
 mod pods;
 mod publish;
+mod rules;
 #[cfg(test)]
 mod tests;
 
@@ -23,11 +24,11 @@ use dashmap::DashMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cluster::{
-    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, Owners, PodInfo, PodLister, Snapshot,
-    VolumeCatalogue,
+    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, Owners, PodInfo, PodLister, Rules,
+    Snapshot, VolumeCatalogue,
 };
 use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
-use crate::ledger::Ledger;
+use crate::ledger::{CommitLock, Ledger};
 use crate::sync::Mutex;
 
 pub use budgets::BudgetKey;
@@ -61,6 +62,10 @@ pub struct Cluster {
     pub log: Arc<ChangeLog>,
     /// Classes of pods.
     pub classes: ClassTable,
+    /// How commits that rules across nodes are about see each other.
+    pub commit: Arc<CommitLock>,
+    /// Live rules that bind others.
+    pub rules: Rules,
     /// Labels of namespaces.
     pub namespaces: Namespaces,
     /// Services and controllers.
@@ -97,6 +102,8 @@ impl Cluster {
             ledger: Arc::new(Ledger::new(sink)),
             log,
             classes: ClassTable::new(labels),
+            commit: Arc::new(CommitLock::new()),
+            rules: Rules::default(),
             namespaces: Namespaces::default(),
             owners: Owners::default(),
             scheduler_names: scheduler_names.into_iter().collect(),

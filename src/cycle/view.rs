@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::cluster::{Cluster, ClusterView, Cursor, Images, NodeInfo, NodeTable, Placed, Replay};
+use crate::cluster::{Cluster, ClusterView, Cursor, Images, NodeInfo, NodeTable, Placed, Replay, Seq};
 use crate::cycle::Recent;
 use crate::ids::{ClassId, NodeIdx};
 use crate::ledger::{Change, ChangeKind};
@@ -267,6 +267,12 @@ impl View {
     #[must_use]
     pub const fn moves(&self) -> &Recent<Move> {
         &self.moves
+    }
+
+    /// How far the change log is replayed.
+    #[must_use]
+    pub const fn position(&self) -> Seq {
+        self.cursor.position()
     }
 
     /// See [`Epochs`].

@@ -216,6 +216,23 @@ impl<P: Primitives> Ledger<P> {
         );
     }
 
+    /// Counts a pod by a new charge where it is counted, if it is: its class was found anew. Nothing changes while
+    /// another call is at work on the pod.
+    pub fn recharge_placed(&self, charge: &Arc<Charge>) {
+        let begun = self.promises.update(charge.uid, |record| {
+            let free = !record.busy && record.placed.is_some();
+            record.busy |= free;
+            (After::Keep, if free { record.placed.clone() } else { None })
+        });
+        let Some(before) = begun.flatten() else { return };
+        self.recharge(&before, charge);
+        let placed = Placed {
+            promise: before.promise,
+            charge: Arc::clone(charge),
+        };
+        self.settle(charge.uid, Some(placed));
+    }
+
     /// Takes back a promise that is not a fact: its room is free when this returns. False, and nothing changes, when
     /// the pod is bound, gone, unknown, or another call is about to make it so.
     ///

@@ -7,12 +7,13 @@
 use std::sync::Arc;
 
 use kube::Resource;
-use rustc_hash::FxHashSet;
+use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::handling::Handling;
+use super::kept::{Apply, ObjectKey};
 use crate::binding::BindingPool;
 use crate::cluster::watch::{DecodedPod, Delivery, Object, WatchStatus};
-use crate::cluster::{Budget, BudgetKey, Cluster, NodeChange, NodeSpec, PodChange, PodInfo};
+use crate::cluster::{Cluster, NodeChange, NodeSpec, PodChange, PodInfo};
 use crate::framework::{ActionType, ClusterEvent, EventObject, EventResource};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{SchedulingQueue, node_changes, pod_changes};
@@ -25,8 +26,8 @@ pub(super) enum Message {
     Pod(Delivery<DecodedPod>),
     /// Of nodes.
     Node(Delivery<NodeSpec>),
-    /// Of disruption budgets.
-    Budget(Delivery<Budget>),
+    /// Of a kind that is kept as it comes.
+    Kept(Box<dyn Apply>),
 }
 
 /// Watch statuses by kind, set once the first list of a kind is applied.
@@ -34,12 +35,13 @@ pub(super) enum Message {
 pub(super) struct Statuses {
     pub(super) pods: Arc<WatchStatus>,
     pub(super) nodes: Arc<WatchStatus>,
-    pub(super) budgets: Arc<WatchStatus>,
+    /// Of kinds that are kept as they come.
+    pub(super) kept: Vec<Arc<WatchStatus>>,
 }
 
 impl Statuses {
-    pub(super) fn all(&self) -> [&WatchStatus; 3] {
-        [&self.pods, &self.nodes, &self.budgets]
+    pub(super) fn all(&self) -> impl Iterator<Item = &WatchStatus> {
+        [&self.pods, &self.nodes].into_iter().chain(&self.kept).map(|status| &**status)
     }
 }
 
@@ -53,7 +55,8 @@ pub(super) struct Ingest {
     pub(super) handling: Handling,
     pub(super) listed_pods: FxHashSet<PodUid>,
     pub(super) listed_nodes: FxHashSet<Symbol>,
-    pub(super) listed_budgets: FxHashSet<BudgetKey>,
+    /// Objects of kept kinds that a list under way has named, by kind.
+    pub(super) listed: FxHashMap<&'static str, FxHashSet<ObjectKey>>,
 }
 
 const fn event(resource: EventResource, action: ActionType) -> ClusterEvent {
@@ -66,7 +69,7 @@ impl Ingest {
         match message {
             Message::Pod(delivery) => self.apply_pod(delivery),
             Message::Node(delivery) => self.apply_node(delivery),
-            Message::Budget(delivery) => self.apply_budget(delivery),
+            Message::Kept(delivery) => delivery.apply(self),
         }
     }
 
@@ -218,35 +221,7 @@ impl Ingest {
         }
     }
 
-    fn apply_budget(&mut self, delivery: Delivery<Budget>) {
-        match delivery {
-            Delivery::Restarted => self.listed_budgets.clear(),
-            Delivery::Listed(object) => {
-                self.listed_budgets.extend(budget_key(&object));
-                self.take_budget(object);
-            }
-            Delivery::Applied(object) => self.take_budget(object),
-            Delivery::Deleted(object) => {
-                if let Some(key) = budget_key(&object) {
-                    self.cluster.remove_budget(&key);
-                }
-            }
-            Delivery::Complete => {
-                self.cluster.retain_budgets(&self.listed_budgets);
-                self.listed_budgets = FxHashSet::default();
-                self.statuses.budgets.set_synced();
-            }
-        }
-    }
-
-    fn take_budget(&self, object: Object<Budget>) {
-        match object.into_decoded() {
-            Ok(budget) => self.cluster.apply_budget(budget),
-            Err(error) => self.skip("PodDisruptionBudget", &*error),
-        }
-    }
-
-    fn skip(&self, kind: &'static str, error: &dyn std::error::Error) {
+    pub(super) fn skip(&self, kind: &'static str, error: &dyn std::error::Error) {
         self.metrics.object_malformed(kind);
         tracing::warn!(kind, error = %error, "an object cannot be read and is skipped");
     }
@@ -258,9 +233,4 @@ fn uid(object: &Object<DecodedPod>) -> Option<PodUid> {
 
 fn name(object: &Object<NodeSpec>) -> Option<Symbol> {
     object.meta().name.as_deref().map(Symbol::new)
-}
-
-fn budget_key(object: &Object<Budget>) -> Option<BudgetKey> {
-    let meta = object.meta();
-    Some((Symbol::new(meta.namespace.as_deref()?), meta.name.as_deref()?.into()))
 }

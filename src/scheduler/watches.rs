@@ -6,7 +6,12 @@ use tokio::sync::mpsc;
 
 use super::Scheduler;
 use super::ingest::Message;
-use crate::cluster::watch::{Delivery, WatchParts, WatchStatus, Watched, watch};
+use super::kept::{Kept, KeptDelivery};
+use crate::cluster::watch::{
+    Delivery, Object, OwnerObject, ReplicaSets, ReplicationControllers, StatefulSets, WatchParts, WatchStatus, Watched,
+    watch,
+};
+use crate::cluster::{Budget, NamespaceLabels, ServiceSelector};
 
 /// Deliveries on their way: at 2 KB each, 32 MB; more only makes the watches wait.
 const ROAD_LENGTH: usize = 16_384;
@@ -14,14 +19,44 @@ const ROAD_LENGTH: usize = 16_384;
 /// Pods that have ended use nothing and are not looked at.
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
+type Kinds = Vec<(Arc<WatchStatus>, fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>))>;
+
+/// The kinds that are kept as they come, each with how its watch is started.
+pub(super) fn kept_kinds() -> Kinds {
+    fn kind<T: Kept>() -> (Arc<WatchStatus>, fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>)) {
+        (WatchStatus::new(T::KIND), Scheduler::watch_kept::<T>)
+    }
+    vec![
+        kind::<Budget>(),
+        kind::<NamespaceLabels>(),
+        kind::<ServiceSelector>(),
+        kind::<OwnerObject<ReplicationControllers>>(),
+        kind::<OwnerObject<ReplicaSets>>(),
+        kind::<OwnerObject<StatefulSets>>(),
+    ]
+}
+
 impl Scheduler {
     /// Starts all watches; what they deliver arrives at the receiver, in order within a kind.
     pub(super) fn watch_all(&self) -> mpsc::Receiver<Message> {
         let (sender, receiver) = mpsc::channel(ROAD_LENGTH);
         self.watch_kind(Some(LIVE_PODS), &self.statuses.pods, sender.clone(), Message::Pod);
         self.watch_kind(None, &self.statuses.nodes, sender.clone(), Message::Node);
-        self.watch_kind(None, &self.statuses.budgets, sender, Message::Budget);
+        for (status, (_, start)) in self.statuses.kept.iter().zip(kept_kinds()) {
+            start(self, Arc::clone(status), sender.clone());
+        }
         receiver
+    }
+
+    fn watch_kept<T: Kept>(&self, status: Arc<WatchStatus>, sender: mpsc::Sender<Message>) {
+        let of = Arc::clone(&status);
+        let wrap = move |delivery| {
+            Message::Kept(Box::new(KeptDelivery::<T> {
+                delivery,
+                status: Arc::clone(&of),
+            }))
+        };
+        self.watch_kind(None, &status, sender, wrap);
     }
 
     fn watch_kind<T>(
@@ -29,10 +64,10 @@ impl Scheduler {
         field_selector: Option<&'static str>,
         status: &Arc<WatchStatus>,
         sender: mpsc::Sender<Message>,
-        wrap: fn(Delivery<T>) -> Message,
+        wrap: impl Fn(Delivery<T>) -> Message + Send + 'static,
     ) where
         T: Watched + Clone + std::fmt::Debug,
-        crate::cluster::watch::Object<T>: kube::Resource<DynamicType = ()>,
+        Object<T>: kube::Resource<DynamicType = ()>,
     {
         let parts = WatchParts {
             client: self.clients.watch.clone(),

@@ -19,8 +19,8 @@ use crate::cycle::full::{self, Evaluation};
 use crate::cycle::{Decision, Engine, View, decide};
 use crate::framework::{CycleState, NominatedNode, PermitRun, Status};
 use crate::ids::NodeIdx;
-use crate::ledger::{CommitLock, ReserveError};
 use crate::queue::{Exit, QueuedPodInfo, SchedulingQueue};
+use crate::scheduler::commit::{Committed, Ruled};
 use crate::telemetry::Metrics;
 
 /// Conflicts after which a pod is evaluated under the commit lock.
@@ -37,8 +37,6 @@ pub(super) struct WorkerParts {
     pub(super) binding: Arc<BindingPool>,
     /// What becomes of pods that fit nowhere.
     pub(super) failures: Arc<FailureHandler>,
-    /// How rules that span nodes commit.
-    pub(super) commit: Arc<CommitLock>,
     /// Recorders.
     pub(super) metrics: Arc<Metrics>,
     /// Time.
@@ -48,18 +46,11 @@ pub(super) struct WorkerParts {
 /// One worker.
 #[derive(Debug)]
 pub(super) struct Worker {
-    parts: WorkerParts,
-    view: View,
-    engine: Engine,
+    pub(super) parts: WorkerParts,
+    pub(super) view: View,
+    pub(super) engine: Engine,
+    pub(super) ruled: Ruled,
     random: Pcg64Mcg,
-}
-
-/// What a reserve came to.
-enum Reserved {
-    Yes,
-    Conflict,
-    /// Deleted, bound by somebody else or promised already: nothing is left to do.
-    Settled,
 }
 
 impl Worker {
@@ -69,6 +60,7 @@ impl Worker {
         Self {
             view,
             engine: Engine::default(),
+            ruled: Ruled::default(),
             random: Pcg64Mcg::seed_from_u64(seed),
             parts,
         }
@@ -125,16 +117,17 @@ impl Worker {
         self.attempt(queued, slot, started);
     }
 
-    fn attempt(&mut self, queued: QueuedPodInfo, slot: Slot, started: Nanos) {
+    fn attempt(&mut self, mut queued: QueuedPodInfo, slot: Slot, started: Nanos) {
         let mut conflicts = 0;
         loop {
-            let commit = Arc::clone(&self.parts.commit);
+            let commit = Arc::clone(&self.parts.cluster.commit);
             // Under this lock no other worker commits: what is found out stands.
             let alone = (conflicts >= MAX_CONFLICTS).then(|| {
                 self.parts.metrics.commit_evaluation();
                 commit.write()
             });
             let epoch = commit.epoch();
+            queued.pod = self.parts.cluster.current(&queued.pod);
             self.view.replay(&self.parts.cluster);
             let random = self.random.random();
             let decision = decide(
@@ -146,24 +139,21 @@ impl Worker {
                 random,
             );
             match decision {
-                Decision::Node(node, state) => {
-                    let reading = alone.is_none().then(|| commit.read());
-                    if reading.as_ref().is_some_and(|guard| guard.epoch() != epoch) {
-                        continue;
-                    }
-                    match self.reserve(&queued, node) {
-                        Reserved::Yes => {
-                            drop((reading, alone));
+                Decision::Node(node, mut state) => {
+                    match self.commit(&queued, node, &mut state, epoch, alone.is_some()) {
+                        Committed::Reserved(kept) => {
+                            drop(alone);
                             self.parts
                                 .metrics
                                 .scheduling_algorithm(self.parts.clock.now().since(started));
-                            return self.hand_over(queued, slot, node, state, started);
+                            return self.hand_over(queued, slot, (node, state, kept), started);
                         }
-                        Reserved::Conflict => {
+                        Committed::Stale => {}
+                        Committed::Conflict => {
                             self.parts.metrics.conflict();
                             conflicts += 1;
                         }
-                        Reserved::Settled => {
+                        Committed::Settled => {
                             self.parts.queue.leave(&queued, Exit::Bound);
                             return;
                         }
@@ -188,32 +178,20 @@ impl Worker {
         }
     }
 
-    fn reserve(&self, queued: &QueuedPodInfo, node: NodeIdx) -> Reserved {
-        let Some(info) = self.view.nodes().get(node) else {
-            return Reserved::Conflict;
-        };
-        let checks = queued.profile.reserve_checks(&queued.pod);
-        match self
-            .parts
-            .cluster
-            .ledger
-            .reserve(&queued.pod.charge, &checks, node, info.incarnation)
-        {
-            Ok(_) => Reserved::Yes,
-            Err(ReserveError::Conflict(_) | ReserveError::NodeGone) => Reserved::Conflict,
-            Err(ReserveError::AlreadyPromised | ReserveError::Overtaken) => Reserved::Settled,
-        }
-    }
-
-    /// Reserve plugins, Permit, and on to the binding pool.
-    fn hand_over(&mut self, queued: QueuedPodInfo, slot: Slot, node: NodeIdx, mut state: CycleState, started: Nanos) {
+    /// Permit, and on to the binding pool.
+    fn hand_over(
+        &mut self,
+        queued: QueuedPodInfo,
+        slot: Slot,
+        (node, mut state, kept): (NodeIdx, CycleState, Result<(), Status>),
+        started: Nanos,
+    ) {
         let Some(info) = self.view.nodes().get(node) else {
             return;
         };
         let (name, incarnation) = (info.name, info.incarnation);
         let profile = Arc::clone(&queued.profile);
-        let permitted = profile
-            .run_reserve(&mut state, &queued.pod, name)
+        let permitted = kept
             .map(|()| profile.run_permit(&state, &queued.pod, name))
             .unwrap_or_else(PermitRun::Ended);
         match permitted {

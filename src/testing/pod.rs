@@ -194,6 +194,35 @@ impl PodBuilder {
         self
     }
 
+    /// A required term of anti-affinity to pods of the same namespace that have these labels.
+    pub fn anti_affinity(self, topology_key: &str, labels: &[(&str, &str)]) -> Self {
+        self.require_pods("podAntiAffinity", topology_key, labels)
+    }
+
+    /// A required term of affinity to pods of the same namespace that have these labels.
+    pub fn pod_affinity(self, topology_key: &str, labels: &[(&str, &str)]) -> Self {
+        self.require_pods("podAffinity", topology_key, labels)
+    }
+
+    fn require_pods(mut self, side: &str, topology_key: &str, labels: &[(&str, &str)]) -> Self {
+        let term = json!({"topologyKey": topology_key, "labelSelector": {"matchLabels": map_of(labels)}});
+        let path = ["spec", "affinity", side, "requiredDuringSchedulingIgnoredDuringExecution"];
+        push(&mut self.json, &path, term);
+        self
+    }
+
+    /// A topology spread constraint over pods that have these labels; `when` is `DoNotSchedule` or `ScheduleAnyway`.
+    pub fn spread(mut self, max_skew: i32, topology_key: &str, when: &str, labels: &[(&str, &str)]) -> Self {
+        let constraint = json!({
+            "maxSkew": max_skew,
+            "topologyKey": topology_key,
+            "whenUnsatisfiable": when,
+            "labelSelector": {"matchLabels": map_of(labels)},
+        });
+        push(&mut self.json, &["spec", "topologySpreadConstraints"], constraint);
+        self
+    }
+
     /// A TCP host port of the first container, on all addresses.
     pub fn host_port(self, port: u16) -> Self {
         self.host_port_on("", "TCP", port)
@@ -286,4 +315,9 @@ impl PodBuilder {
     pub fn build(&self) -> Arc<PodInfo> {
         self.build_in(&CLASSES)
     }
+}
+
+fn map_of(labels: &[(&str, &str)]) -> Value {
+    let pairs = labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value)));
+    Value::Object(pairs.collect())
 }

@@ -2,8 +2,6 @@
 
 use std::sync::Arc;
 
-use rustc_hash::FxHashSet;
-
 use super::Cluster;
 use crate::cluster::Budget;
 use crate::ids::Symbol;
@@ -24,8 +22,9 @@ impl Cluster {
         self.budgets.lock().remove(key);
     }
 
-    /// After a relist: removes every budget that was not listed.
-    pub fn retain_budgets(&self, listed: &FxHashSet<BudgetKey>) {
-        self.budgets.lock().retain(|key, _| listed.contains(key));
+    /// Namespace and name of every budget.
+    #[must_use]
+    pub fn budget_keys(&self) -> Vec<BudgetKey> {
+        self.budgets.lock().keys().cloned().collect()
     }
 }

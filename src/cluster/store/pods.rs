@@ -52,8 +52,13 @@ impl Cluster {
             changes.extend(self.remove_pod(pod.uid));
             return changes;
         }
+        self.show_labels_of(&pod.spec);
         self.uids.insert(key, pod.uid);
-        let pod = Arc::new(pod);
+        let known = self.pod(pod.uid);
+        if self.has_live_rules(&pod) && !known.is_some_and(|known| self.has_live_rules(&known)) {
+            self.add_rules(&pod.spec);
+        }
+        let pod = self.current(&Arc::new(pod));
         let old = self.pods.insert(pod.uid, Arc::clone(&pod));
         changes.extend(match pod.bound_to {
             Some(node) => Some(self.assign(old, pod, node)),
@@ -113,6 +118,9 @@ impl Cluster {
             .remove_if(&(pod.namespace, pod.name.clone()), |_, have| *have == uid);
         let counted_on = self.ledger.remove(uid);
         self.ledger.clear_nomination(uid);
+        if self.has_live_rules(&pod) {
+            self.remove_rules(&pod.spec);
+        }
         if let Some(node) = pod.bound_to
             && self.find_node(node).is_none()
         {

@@ -114,7 +114,7 @@ pub struct WatchParts {
 ///
 /// # Cancel safety
 /// May be dropped at any time; a delivery is then either sent or not.
-pub async fn watch<T, M>(parts: WatchParts, sender: mpsc::Sender<M>, wrap: fn(Delivery<T>) -> M)
+pub async fn watch<T, M>(parts: WatchParts, sender: mpsc::Sender<M>, wrap: impl Fn(Delivery<T>) -> M)
 where
     T: Watched + Clone + std::fmt::Debug,
     Object<T>: Resource<DynamicType = ()>,

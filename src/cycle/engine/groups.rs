@@ -144,12 +144,4 @@ impl Groups {
     pub(super) fn list(&self) -> &[Group] {
         &self.list
     }
-
-    /// Some feasible node.
-    pub(super) fn any(&self) -> Option<NodeIdx> {
-        self.list
-            .iter()
-            .find_map(|group| group.top())
-            .and_then(|(_, nodes)| nodes.first().copied())
-    }
 }
