@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{
-    Budget, ClassTable, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue,
-};
+use crate::cluster::{Budget, ClassTable, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue};
 use crate::ids::{NodeIdx, Symbol};
 
 /// How an image is spread over the cluster.

@@ -99,7 +99,10 @@ mod tests {
     #[test]
     fn a_rule_lives_from_its_first_pod_to_its_last() {
         let (rules, namespaces) = (Rules::default(), Namespaces::default());
-        let apart = pod("a").label("app", "a").anti_affinity("zone", &[("app", "a")]).build();
+        let apart = pod("a")
+            .label("app", "a")
+            .anti_affinity("zone", &[("app", "a")])
+            .build();
         let (met, other) = (pod("b").label("app", "a").build(), pod("c").label("app", "b").build());
         assert!(rules.is_new(&apart.spec) && !rules.is_new(&met.spec));
         rules.add(&apart.spec);

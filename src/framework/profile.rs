@@ -10,9 +10,7 @@ use crate::cluster::LabelVisibility;
 use crate::framework::events::{ActionType, EventResource};
 use crate::framework::observe::{Observer, Probe};
 use crate::framework::wide::Wide;
-use crate::framework::{
-    EventHint, Handle, LabelsRead, Plugin, PluginContext, PluginError, RegisteredEvent, Registry,
-};
+use crate::framework::{EventHint, Handle, LabelsRead, Plugin, PluginContext, PluginError, RegisteredEvent, Registry};
 use crate::ids::Symbol;
 
 /// At most so many plugins at one extension point: positions are bits of a 64-bit word.

@@ -36,7 +36,10 @@ impl WidePlugin {
 
 /// Whether an answer of those reads may rest on other nodes.
 fn spans(reads: Reads) -> bool {
-    let wide = Reads::TOPOLOGY.and(Reads::VOLUMES).and(Reads::LINKS).and(Reads::CLUSTER);
+    let wide = Reads::TOPOLOGY
+        .and(Reads::VOLUMES)
+        .and(Reads::LINKS)
+        .and(Reads::CLUSTER);
     reads.any_of(wide)
 }
 
@@ -114,7 +117,8 @@ impl Profile {
 
     /// Whether pods of `other` change what some plugin counts for `pod`.
     pub(crate) fn concerns(&self, cluster: &ClusterView<'_>, pod: &PodInfo, other: &PodClass) -> bool {
-        self.counting(pod).any(|(_, counts)| counts.concerns(cluster, pod, other))
+        self.counting(pod)
+            .any(|(_, counts)| counts.concerns(cluster, pod, other))
     }
 
     /// Notes pods that came or went; false: PreFilter and PreScore must run anew.
@@ -184,6 +188,8 @@ fn keeps_to_the_node(plugin: &dyn Plugin) -> bool {
         && plugin.pre_score().is_none_or(|p| p.pre_score_reads() == Reads::POD);
     let filters = plugin.filter().is_none_or(|p| p.filter_reads().is_node_local());
     let by_value = |score: &dyn crate::framework::Score| score.normalizer().is_none_or(|n| n.by_value());
-    let scores = plugin.score().is_none_or(|p| p.score_reads().is_node_local() && by_value(p));
+    let scores = plugin
+        .score()
+        .is_none_or(|p| p.score_reads().is_node_local() && by_value(p));
     prepares && filters && scores
 }

@@ -41,7 +41,10 @@ pub(super) struct Statuses {
 
 impl Statuses {
     pub(super) fn all(&self) -> impl Iterator<Item = &WatchStatus> {
-        [&self.pods, &self.nodes].into_iter().chain(&self.kept).map(|status| &**status)
+        [&self.pods, &self.nodes]
+            .into_iter()
+            .chain(&self.kept)
+            .map(|status| &**status)
     }
 }
 

@@ -144,7 +144,11 @@ impl Kept for NamespaceLabels {
 
 impl Kept for ServiceSelector {
     fn put(self, cluster: &Cluster) -> Option<Told> {
-        let keys: Vec<Symbol> = self.selector.iter().flat_map(|labels| labels.iter().map(|(key, _)| key)).collect();
+        let keys: Vec<Symbol> = self
+            .selector
+            .iter()
+            .flat_map(|labels| labels.iter().map(|(key, _)| key))
+            .collect();
         cluster.show_labels(&keys);
         logged(cluster.owners.put_service(self), cluster, ChangeKind::OwnerSelectors)
     }

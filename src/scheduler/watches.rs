@@ -19,11 +19,17 @@ const ROAD_LENGTH: usize = 16_384;
 /// Pods that have ended use nothing and are not looked at.
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-type Kinds = Vec<(Arc<WatchStatus>, fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>))>;
+type Kinds = Vec<(
+    Arc<WatchStatus>,
+    fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>),
+)>;
 
 /// The kinds that are kept as they come, each with how its watch is started.
 pub(super) fn kept_kinds() -> Kinds {
-    fn kind<T: Kept>() -> (Arc<WatchStatus>, fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>)) {
+    fn kind<T: Kept>() -> (
+        Arc<WatchStatus>,
+        fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>),
+    ) {
         (WatchStatus::new(T::KIND), Scheduler::watch_kept::<T>)
     }
     vec![

@@ -206,8 +206,30 @@ impl PodBuilder {
 
     fn require_pods(mut self, side: &str, topology_key: &str, labels: &[(&str, &str)]) -> Self {
         let term = json!({"topologyKey": topology_key, "labelSelector": {"matchLabels": map_of(labels)}});
-        let path = ["spec", "affinity", side, "requiredDuringSchedulingIgnoredDuringExecution"];
+        let path = [
+            "spec",
+            "affinity",
+            side,
+            "requiredDuringSchedulingIgnoredDuringExecution",
+        ];
         push(&mut self.json, &path, term);
+        self
+    }
+
+    /// A preferred term of `podAffinity` or `podAntiAffinity` to pods of the same namespace that have these labels.
+    pub fn prefer_pods(mut self, side: &str, weight: i32, topology_key: &str, labels: &[(&str, &str)]) -> Self {
+        let term = json!({"topologyKey": topology_key, "labelSelector": {"matchLabels": map_of(labels)}});
+        let path = [
+            "spec",
+            "affinity",
+            side,
+            "preferredDuringSchedulingIgnoredDuringExecution",
+        ];
+        push(
+            &mut self.json,
+            &path,
+            json!({"weight": weight, "podAffinityTerm": term}),
+        );
         self
     }
 
@@ -318,6 +340,8 @@ impl PodBuilder {
 }
 
 fn map_of(labels: &[(&str, &str)]) -> Value {
-    let pairs = labels.iter().map(|(key, value)| ((*key).to_owned(), Value::from(*value)));
+    let pairs = labels
+        .iter()
+        .map(|(key, value)| ((*key).to_owned(), Value::from(*value)));
     Value::Object(pairs.collect())
 }

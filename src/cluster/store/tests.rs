@@ -169,3 +169,88 @@ fn snapshots_follow_the_books() {
     assert_eq!((used(&before), used(&cluster.snapshot())), (0, 500));
     assert_eq!(cluster.publish(&mut publisher), 0);
 }
+
+#[test]
+fn a_key_that_a_term_looks_at_splits_classes_of_pods_that_are_there() {
+    let cluster = Cluster::new(
+        [Symbol::new("default-scheduler")],
+        LabelVisibility::Keys(FxHashSet::default()),
+    );
+    add_node(&cluster, &node("n1").cpu(8000));
+    apply(&cluster, &pod("a").uid("a").cpu(100).label("app", "a").on("n1"));
+    apply(&cluster, &pod("b").uid("b").cpu(100).label("app", "b").on("n1"));
+    let idx = cluster.find_node(Symbol::new("n1")).unwrap();
+    let classes = |cluster: &Cluster| {
+        let mut counts: Vec<u32> = cluster
+            .ledger
+            .read(idx)
+            .unwrap()
+            .classes
+            .iter()
+            .map(|(_, count)| *count)
+            .collect();
+        counts.sort_unstable();
+        counts
+    };
+    assert_eq!(classes(&cluster), [2]);
+    let waiting = pod("w").uid("w").label("app", "a").build_in(&cluster.classes);
+    let epoch = cluster.commit.epoch();
+    apply(
+        &cluster,
+        &pod("c")
+            .uid("c")
+            .cpu(100)
+            .anti_affinity("zone", &[("app", "a")])
+            .on("n1"),
+    );
+    assert_eq!(classes(&cluster), [1, 1, 1]);
+    assert!(cluster.commit.epoch() > epoch);
+    // A pod that was classified before is classified again.
+    let placed = cluster.pod(PodUid::parse("a")).unwrap();
+    let current = cluster.current(&waiting);
+    assert_ne!(current.class, waiting.class);
+    assert_eq!(current.charge.class, current.class);
+    assert_eq!(cluster.classes.get(current.class).unwrap().labels, placed.labels);
+}
+
+#[test]
+fn the_rules_epoch_moves_with_the_first_and_the_last_pod_of_a_term() {
+    let cluster = cluster();
+    let apart = |name: &str| {
+        pod(name)
+            .uid(name)
+            .label("app", "a")
+            .anti_affinity("zone", &[("app", "a")])
+    };
+    let met = pod("met").label("app", "a").build_in(&cluster.classes);
+    let epochs = |step: &dyn Fn()| {
+        let before = cluster.commit.epoch();
+        step();
+        cluster.commit.epoch() - before
+    };
+    assert!(!cluster.rules.concern(&met, &cluster.namespaces));
+    assert_eq!(epochs(&|| drop(apply(&cluster, &apart("x")))), 1);
+    assert!(cluster.rules.concern(&met, &cluster.namespaces));
+    assert_eq!(epochs(&|| drop(apply(&cluster, &apart("y")))), 0);
+    assert_eq!(epochs(&|| drop(apply(&cluster, &apart("y").resource_version(2)))), 0);
+    assert_eq!(epochs(&|| drop(cluster.remove_pod(PodUid::parse("x")))), 0);
+    assert_eq!(epochs(&|| drop(cluster.remove_pod(PodUid::parse("y")))), 1);
+    assert!(!cluster.rules.concern(&met, &cluster.namespaces));
+}
+
+#[test]
+fn rules_of_pods_that_others_place_bind_once_they_are_on_a_node() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(8000));
+    let theirs = pod("t")
+        .uid("t")
+        .scheduler_name("another")
+        .anti_affinity("zone", &[("app", "a")]);
+    let met = pod("met").label("app", "a").build_in(&cluster.classes);
+    apply(&cluster, &theirs);
+    assert!(!cluster.rules.concern(&met, &cluster.namespaces));
+    apply(&cluster, &theirs.on("n1"));
+    assert!(cluster.rules.concern(&met, &cluster.namespaces));
+    cluster.remove_pod(PodUid::parse("t"));
+    assert!(!cluster.rules.concern(&met, &cluster.namespaces));
+}

@@ -144,7 +144,10 @@ impl ClassIndex {
                 }
             } else if normalizer.is_some() {
                 let list = self.groups.list();
-                values.extend(open.iter().map(|group| list[*group].raw.get(column).copied().unwrap_or(0)));
+                values.extend(
+                    open.iter()
+                        .map(|group| list[*group].raw.get(column).copied().unwrap_or(0)),
+                );
                 column += 1;
             } else {
                 // Contained in the node-local totals.

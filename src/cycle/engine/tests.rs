@@ -7,14 +7,13 @@ use proptest::prelude::*;
 use supercargo_config::{Loader, PluginCatalogue};
 
 use super::*;
-use crate::cluster::{
-    Effect, Image, LabelVisibility, Labels, NodeSelectorTerm, NodeSpec, PodSpec, PreferredTerm, Publisher, Taint,
-};
+use crate::cluster::{Effect, Image, LabelVisibility, Labels, NodeSpec, Publisher, Taint};
 use crate::cycle::full::{self, Outcome};
 use crate::framework::{Handle, Profiles};
 use crate::ids::{PodUid, Symbol};
-use crate::ledger::{Capacity, Charge, NonZero};
-use crate::resources::{Protocol, Resources};
+use crate::ledger::{Capacity, Charge};
+use crate::resources::Resources;
+use crate::testing::{PodBuilder, pod};
 
 const NODES: u8 = 12;
 
@@ -35,7 +34,7 @@ enum Step {
     /// The pod scheduled the longest ago goes.
     Retire,
     /// A pod that somebody else bound appears on a node.
-    Foreign { number: u8, cpus: i64 },
+    Foreign { number: u8, cpus: i64, class: u8 },
     /// A snapshot is published; the view may start anew from it.
     Publish { renew: bool },
 }
@@ -47,9 +46,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
             |(number, cpus, tainted, zone, image)| Step::Node { number, cpus, tainted, zone, image }
         ),
         1 => number.clone().prop_map(Step::RemoveNode),
-        8 => (0..5_u8, any::<u64>()).prop_map(|(class, random)| Step::Schedule { class, random }),
+        8 => (0..CLASSES, any::<u64>()).prop_map(|(class, random)| Step::Schedule { class, random }),
         2 => Just(Step::Retire),
-        1 => (number, 1..4_i64).prop_map(|(number, cpus)| Step::Foreign { number, cpus }),
+        2 => (number, 1..4_i64, 0..CLASSES).prop_map(|(number, cpus, class)| Step::Foreign { number, cpus, class }),
         1 => any::<bool>().prop_map(|renew| Step::Publish { renew }),
     ];
     proptest::collection::vec(step, 1..80)
@@ -62,7 +61,7 @@ struct World {
     engine: Engine,
     publisher: Publisher,
     placed: Vec<PodUid>,
-    next: u128,
+    next: u32,
     checked: u32,
 }
 
@@ -86,9 +85,12 @@ impl World {
     }
 
     fn pod(&mut self, class: u8) -> Arc<PodInfo> {
-        let uid = PodUid(self.next);
+        let name = format!("p{}", self.next);
         self.next += 1;
-        Arc::new(pod(&self.cluster, uid, spec(class)))
+        template(class)
+            .field(&["metadata", "name"], name.as_str())
+            .uid(&name)
+            .build_in(&self.cluster.classes)
     }
 
     fn step(&mut self, step: &Step) {
@@ -111,14 +113,20 @@ impl World {
                 let uid = self.placed.remove(0);
                 self.cluster.ledger.remove(uid);
             }
-            Step::Foreign { number, cpus } => {
-                let mut foreign = spec(0);
-                foreign.charged_request.milli_cpu = cpus * 1000;
-                let uid = PodUid(self.next);
-                self.next += 1;
-                let mut pod = pod(&self.cluster, uid, foreign);
-                pod.bound_to = Some(node_name(*number));
-                self.cluster.apply_pod(pod);
+            Step::Foreign { number, cpus, class } => {
+                let pod = self.pod(*class);
+                let charge = Charge {
+                    request: Resources {
+                        milli_cpu: cpus * 1000,
+                        ..pod.charge.request.clone()
+                    },
+                    ..Charge::clone(&pod.charge)
+                };
+                self.cluster.apply_pod(PodInfo {
+                    bound_to: Some(node_name(*number)),
+                    charge: Arc::new(charge),
+                    ..PodInfo::clone(&pod)
+                });
             }
             Step::Publish { renew } => {
                 self.cluster.publish(&mut self.publisher);
@@ -190,6 +198,14 @@ fn node_name(number: u8) -> Symbol {
     Symbol::new(&format!("engine-node-{number}"))
 }
 
+/// Every fifth node is in no zone.
+fn labels(number: u8, zone: u8) -> Labels {
+    let host = format!("h{number}");
+    let zone = (!number.is_multiple_of(5)).then(|| ("zone", format!("z{zone}")));
+    let hosts = [("host", host.clone()), ("kubernetes.io/hostname", host)];
+    hosts.into_iter().chain(zone).collect()
+}
+
 fn node(number: u8, cpus: i64, tainted: bool, zone: u8, image: bool) -> NodeSpec {
     let taint = Taint {
         key: Symbol::new("soft"),
@@ -208,7 +224,7 @@ fn node(number: u8, cpus: i64, tainted: bool, zone: u8, image: bool) -> NodeSpec
     NodeSpec {
         name: Some(node_name(number)),
         uid: format!("{number}").into(),
-        labels: Labels::from_iter([("zone", format!("z{zone}"))]),
+        labels: labels(number, zone),
         taints: taints.into(),
         allocatable: Capacity {
             resources: Resources {
@@ -230,77 +246,30 @@ fn node(number: u8, cpus: i64, tainted: bool, zone: u8, image: bool) -> NodeSpec
     }
 }
 
-/// Classes: plain, with an image, preferring a zone, with a host port, large.
-fn spec(class: u8) -> PodSpec {
-    let cpu = if class == 4 { 2500 } else { 500 };
-    let request = Resources {
-        milli_cpu: cpu,
-        memory: 1 << 30,
-        ..Resources::default()
-    };
-    let term = NodeSelectorTerm::compile(&[("zone", "In", vec!["z1"])], &[]);
-    let port = crate::resources::HostPort {
-        ip: Symbol::new("0.0.0.0"),
-        protocol: Protocol::Tcp,
-        port: 80,
-    };
-    PodSpec {
-        scheduler_name: Some(Symbol::new("default-scheduler")),
-        request: request.clone(),
-        fit_score_request: request.clone(),
-        balanced_request: request.clone(),
-        charged_request: request,
-        charged_non_zero: NonZero {
-            milli_cpu: cpu,
-            memory: 1 << 30,
-        },
-        images: if class == 1 {
-            Box::new([Symbol::new("app:v1")])
-        } else {
-            Box::default()
-        },
-        container_count: 1,
-        preferred_node_affinity: (class == 2).then(|| vec![PreferredTerm { weight: 10, term }].into()),
-        ports: if class == 3 {
-            [port].into_iter().collect()
-        } else {
-            Default::default()
-        },
-        ..PodSpec::default()
-    }
-}
+/// Number of classes that [`template`] knows.
+const CLASSES: u8 = 13;
 
-fn pod(cluster: &Cluster, uid: PodUid, spec: PodSpec) -> PodInfo {
-    let namespace = Symbol::new("default");
-    let (spec, class) = cluster.classes.classify(spec, namespace, &Labels::default());
-    PodInfo {
-        uid,
-        uid_text: format!("{uid:?}").into(),
-        resource_version: Box::default(),
-        namespace,
-        name: format!("p{}", uid.0).into(),
-        labels: Labels::default(),
-        charge: Arc::new(Charge {
-            uid,
-            class,
-            priority: spec.priority,
-            request: spec.charged_request.clone(),
-            non_zero: spec.charged_non_zero,
-            ports: spec.ports.clone(),
-        }),
-        spec,
-        class,
-        bound_to: None,
-        nominated_node: None,
-        gates: Box::default(),
-        terminal: false,
-        terminating: false,
-        start_time_micros: None,
-        created_micros: None,
-        generation: 1,
-        condition: None,
-        preempted: false,
-        claim_statuses: 0,
+/// Classes: plain, with an image, preferring a zone, with a host port, large; then those that look at other pods: apart
+/// by zone, together by zone, spread over zones and nodes (hard), over zones, nodes and both (soft), near others, away
+/// from others.
+fn template(class: u8) -> PodBuilder {
+    let plain = pod("template").cpu(if class == 4 { 2500 } else { 500 }).memory_gi(1);
+    let (a, b, c) = ([("app", "a")], [("app", "b")], [("app", "c")]);
+    match class {
+        1 => plain.image("app:v1"),
+        2 => plain.prefer_node(10, "zone", "In", &["z1"]),
+        3 => plain.host_port(80),
+        5 => plain.label("app", "a").anti_affinity("zone", &a),
+        6 => plain.label("app", "b").pod_affinity("zone", &b),
+        7 => plain.label("app", "c").spread(1, "zone", "DoNotSchedule", &c),
+        8 => plain.label("app", "c").spread(2, "host", "DoNotSchedule", &c),
+        9 => plain.label("app", "c").spread(1, "zone", "ScheduleAnyway", &c),
+        10 => plain
+            .label("app", "b")
+            .spread(1, "kubernetes.io/hostname", "ScheduleAnyway", &b),
+        11 => plain.prefer_pods("podAffinity", 7, "zone", &c),
+        12 => plain.label("app", "a").prefer_pods("podAntiAffinity", 9, "host", &b),
+        _ => plain,
     }
 }
 
@@ -328,9 +297,9 @@ fn the_comparison_compares() {
             image: number % 2 == 0,
         });
     }
-    for turn in 0..30_u8 {
+    for turn in 0..60_u8 {
         world.step(&Step::Schedule {
-            class: turn % 5,
+            class: turn % CLASSES,
             random: u64::from(turn),
         });
     }
