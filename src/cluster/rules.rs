@@ -87,7 +87,7 @@ fn terms_of(spec: &PodSpec) -> &[PodAffinityTerm] {
 
 /// Whether a pod of `spec` has rules that bind others.
 #[must_use]
-pub fn binds_others(spec: &PodSpec) -> bool {
+pub(super) fn binds_others(spec: &PodSpec) -> bool {
     !terms_of(spec).is_empty()
 }
 

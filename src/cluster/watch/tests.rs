@@ -1,5 +1,7 @@
 //! Decoding against the rules for requests, ports, images, features and bad input.
 
+mod owners;
+
 use super::*;
 use crate::cluster::{Effect, LabelVisibility, NodeSpec, Taint, TolerationOp, Unsupported};
 use crate::ids::Symbol;
