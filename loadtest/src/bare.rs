@@ -60,13 +60,17 @@ pub async fn post_bindings(client: &ApiClient, placements: &[Placement], in_flig
     if placements.is_empty() {
         bail!("there is no binding to post");
     }
-    let items = placements.iter().map(item).collect::<Result<Vec<_>>>()?;
+    let items = placements.iter().map(binding).collect::<Result<Vec<_>>>()?;
     create_all(client, items, in_flight, Pace::Full).await.map(drop)
 }
 
-fn item(placement: &Placement) -> Result<Item> {
+/// The request that binds a pod.
+///
+/// # Errors
+/// When it cannot be written as JSON.
+pub fn binding(placement: &Placement) -> Result<Item> {
     let Placement { namespace, pod, node } = placement;
-    let binding = Binding {
+    let body = Binding {
         api_version: "v1",
         kind: "Binding",
         metadata: Metadata { name: pod, namespace },
@@ -79,7 +83,7 @@ fn item(placement: &Placement) -> Result<Item> {
     let path: Arc<str> = format!("/api/v1/namespaces/{namespace}/pods/{pod}/binding").into();
     Ok(Item {
         path,
-        body: Bytes::from(serde_json::to_vec(&binding)?),
+        body: Bytes::from(serde_json::to_vec(&body)?),
     })
 }
 
@@ -172,7 +176,7 @@ mod tests {
 
     #[test]
     fn binding_is_what_the_api_takes() {
-        let item = item(&Placement {
+        let item = binding(&Placement {
             namespace: "a".into(),
             pod: "p".into(),
             node: "n".into(),

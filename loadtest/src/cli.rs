@@ -131,13 +131,13 @@ struct CommonArgs {
     /// The API server.
     #[arg(long, value_enum, default_value = "real")]
     target: TargetKind,
-    /// basic, mixed or openb.
+    /// basic, mixed, openb or preemption.
     #[arg(long, default_value = "basic")]
     workload: String,
-    /// Nodes [default: the trace's, else 1000].
+    /// Nodes [default: the trace's, 5000 for preemption, else 1000].
     #[arg(long)]
     nodes: Option<usize>,
-    /// Pods [default: the trace's, else 1000].
+    /// Pods [default: the trace's, 500 for preemption, else 10000].
     #[arg(long)]
     pods: Option<usize>,
     /// The folder with a trace's files.

@@ -3,6 +3,10 @@
 //! Each round makes one run of each, every one on a fresh API server. The bare client posts the very bindings that
 //! Supercargo made in that round, with as many in flight.
 //!
+//! Where pods make room for themselves the rates are those from the first nomination to the last binding (see
+//! [`crate::preemption`]), the bare client makes the evictions too, and `engine_ratio` compares the schedulers' own
+//! PostFilter times.
+//!
 //! Does not: judge the figures.
 
 use anyhow::Result;
@@ -33,9 +37,11 @@ pub async fn compare(spec: &RunSpec, rounds: usize) -> Result<CompareReport> {
             node: pod.node,
         });
         let placements: Vec<Placement> = placements.collect();
-        let report = run(spec, SchedulerKind::BareClient, Some(&placements)).await?.report;
+        let whole = placements.len() == ours.last().map_or(0, |run| run.pods);
+        let replay = (whole || ours.last().is_none_or(|run| run.preemption.is_none())).then_some(placements.as_slice());
+        let report = run(spec, SchedulerKind::BareClient, replay).await?.report;
         log(round, &report);
-        bare.push(report.pods_per_second);
+        bare.push(rate(&report));
     }
     let (nodes, pods) = ours.first().map_or((0, 0), |run| (run.nodes, run.pods));
     let (supercargo, kube_scheduler) = (side(ours), side(theirs));
@@ -43,11 +49,13 @@ pub async fn compare(spec: &RunSpec, rounds: usize) -> Result<CompareReport> {
         pods_per_second: median(bare.clone()),
         runs: bare,
     };
+    let engine_ratio = supercargo.nominations_per_second.zip(kube_scheduler.nominations_per_second);
     let row = Row {
         workload: spec.workload.name.clone(),
         target: spec.target,
         nodes,
         pods,
+        engine_ratio: engine_ratio.map(|(ours, theirs)| ratio(ours, theirs)),
         ratio: ratio(supercargo.pods_per_second, kube_scheduler.pods_per_second),
         cpu_ratio: ratio(supercargo.cpu_ms_per_pod, kube_scheduler.cpu_ms_per_pod),
         bare_ratio: ratio(supercargo.pods_per_second, bare_client.pods_per_second),
@@ -63,7 +71,7 @@ fn log(round: usize, report: &RunReport) {
     tracing::info!(
         round,
         scheduler = report.scheduler,
-        pods_per_second = report.pods_per_second,
+        pods_per_second = rate(report),
         bound = report.bound,
         lost = report.lost_pods,
         overcommitted = report.overcommitted_nodes,
@@ -77,13 +85,28 @@ fn side(runs: Vec<RunReport>) -> Side {
     let mut rss: Vec<u64> = runs.iter().filter_map(|run| run.rss_bytes).collect();
     rss.sort_unstable();
     Side {
-        pods_per_second: median(runs.iter().map(|run| run.pods_per_second).collect()),
+        pods_per_second: median(runs.iter().map(rate).collect()),
+        nominations_per_second: nominations(&runs),
         cpu_seconds: median(runs.iter().map(cpu).collect()),
         cpu_ms_per_pod: median(runs.iter().map(|run| ratio(cpu(run) * 1e3, size(run.bound))).collect()),
         rss_bytes: rss.get(rss.len().saturating_sub(1) / 2).copied().unwrap_or(0),
         bound: runs.iter().map(|run| run.bound).collect(),
         runs,
     }
+}
+
+/// The rate that is compared.
+fn rate(run: &RunReport) -> f64 {
+    run.preemption
+        .map_or(run.pods_per_second, |preemption| preemption.preemptors_per_second)
+}
+
+fn nominations(runs: &[RunReport]) -> Option<f64> {
+    let rates: Vec<f64> = runs
+        .iter()
+        .filter_map(|run| Some(run.preemption?.nominations_per_second))
+        .collect();
+    (!rates.is_empty()).then(|| median(rates))
 }
 
 fn median_bound(side: &Side) -> f64 {

@@ -12,15 +12,19 @@ use crate::client::ApiClient;
 /// Objects a page.
 const PAGE: usize = 1_000;
 
-/// Reads all nodes and pods and checks them. Pods that were created and no longer exist are in no list: the caller
+/// Reads all nodes and pods and checks them, counting the pods of one namespace or of all. Pods that were created and no longer exist are in no list: the caller
 /// compares the numbers.
 ///
 /// # Errors
 /// When they cannot be read.
-pub async fn read(client: &ApiClient) -> Result<EndState> {
+pub async fn read(client: &ApiClient, namespace: Option<&str>) -> Result<EndState> {
     let nodes = list(client, "/api/v1/nodes").await?;
     let pods = list(client, "/api/v1/pods").await?;
-    let state = tokio::task::spawn_blocking(move || check(&nodes, &pods, &CheckOptions::default()));
+    let options = CheckOptions {
+        namespace: namespace.map(str::to_owned),
+        ..CheckOptions::default()
+    };
+    let state = tokio::task::spawn_blocking(move || check(&nodes, &pods, &options));
     let state = state.await.context("the check failed")?;
     if !state.is_sound() {
         tracing::error!(lost = ?state.lost_names, overcommitted = ?state.overcommitted, "the end state is not sound");

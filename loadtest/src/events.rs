@@ -16,6 +16,7 @@ use crate::client::ApiClient;
 use crate::process::{ProcessUse, usage};
 
 const PAGE: usize = 2_000;
+const EVENTS: &str = "/api/v1/events";
 const POLL: Duration = Duration::from_millis(250);
 /// Without a new Event for this long (and with none missing that must come) the scheduler has written its last.
 const QUIET: Duration = Duration::from_secs(3);
@@ -47,7 +48,7 @@ pub struct Drained {
 /// Safe.
 pub async fn drain(client: &ApiClient, pid: Option<u32>, expected: u64, limit: Duration) -> Result<Drained> {
     let start = Instant::now();
-    let mut count = total(client).await?;
+    let mut count = total(client, EVENTS).await?;
     let mut drained = Drained {
         last_growth: start,
         process: pid.map(usage).transpose()?,
@@ -58,7 +59,7 @@ pub async fn drain(client: &ApiClient, pid: Option<u32>, expected: u64, limit: D
             return Ok(drained);
         }
         tokio::time::sleep(POLL).await;
-        let now = total(client).await?;
+        let now = total(client, EVENTS).await?;
         if now != count {
             count = now;
             drained = Drained {
@@ -69,14 +70,17 @@ pub async fn drain(client: &ApiClient, pid: Option<u32>, expected: u64, limit: D
     }
 }
 
-/// The number of Events of all kinds.
-async fn total(client: &ApiClient) -> Result<u64> {
-    let page: Slim = client.get("/api/v1/events?limit=1").await?;
+/// The number of objects in the collection with this path.
+///
+/// # Errors
+/// When it cannot be listed.
+pub async fn total(client: &ApiClient, collection: &str) -> Result<u64> {
+    let page: Slim = client.get(&format!("{collection}?limit=1")).await?;
     let first = u64::try_from(page.items.len()).unwrap_or(u64::MAX);
     match page.metadata.remaining {
         Some(remaining) => Ok(first.saturating_add(remaining)),
         None if page.metadata.token.is_empty() => Ok(first),
-        None => bail!("the server gives no remainingItemCount for a limited list of Events"),
+        None => bail!("the server gives no remainingItemCount for a limited list of {collection}"),
     }
 }
 
@@ -88,7 +92,7 @@ pub async fn count(client: &ApiClient) -> Result<EventCounts> {
     let mut counts = EventCounts::default();
     let mut token = String::new();
     loop {
-        let path = format!("/api/v1/events?limit={PAGE}&continue={token}");
+        let path = format!("{EVENTS}?limit={PAGE}&continue={token}");
         let (status, body) = client
             .send(http::Method::GET, &path, "application/json", Bytes::new())
             .await?;

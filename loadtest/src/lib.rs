@@ -14,6 +14,7 @@
 //! | [`workload`], [`populate`] | objects of a workload, and creating them over many connections |
 //! | [`podwatch`], [`events`] | who got a node and when; what Events were written |
 //! | [`bare`] | bindings as fast as the server takes them |
+//! | [`preemption`], [`scrape`] | evictions: the same writes bare, and how fast they were decided |
 //! | [`endstate`] | lost pods and overcommitted nodes, from the API server's own state |
 //! | [`measure`], [`compare`], [`report`] | one run; three in turn; figures |
 //! | [`parity`] | recorded decisions of kube-scheduler against ours |
@@ -35,9 +36,11 @@ pub mod measure;
 pub mod parity;
 pub mod podwatch;
 pub mod populate;
+pub mod preemption;
 pub mod process;
 pub mod report;
 pub mod schedulers;
+pub mod scrape;
 pub mod target;
 pub mod tools;
 pub mod workload;

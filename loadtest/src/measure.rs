@@ -22,9 +22,11 @@ use crate::endstate;
 use crate::events::{Drained, EventCounts, count, drain};
 use crate::podwatch::{BoundPod, Counts, PodWatch};
 use crate::populate::{Pace, create_all};
+use crate::preemption;
 use crate::process::Managed;
-use crate::report::{Latency, RunReport};
-use crate::schedulers::{SchedulerLaunch, kube_scheduler, own_binary, supercargo};
+use crate::report::{Latency, Preemption, RunReport};
+use crate::schedulers::{Scheduler, SchedulerLaunch, kube_scheduler, own_binary, supercargo};
+use crate::scrape::{OPEN_METRICS, Observations};
 use crate::target::{Target, TargetKind};
 use crate::workload::{Prepared, WorkloadSpec, prepare};
 
@@ -113,12 +115,15 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
     create_all(&client, prepared.nodes.clone(), CREATORS, Pace::Full)
         .await
         .context("creating nodes")?;
+    create_all(&client, prepared.placed.clone(), CREATORS, Pace::Full)
+        .await
+        .context("creating pods on nodes")?;
     if spec.create_during.is_none() {
         create_all(&client, prepared.pods.clone(), CREATORS, Pace::Full)
             .await
             .context("creating pods")?;
     }
-    let watch = PodWatch::start(target.endpoint().clone()).await?;
+    let watch = PodWatch::start(target.endpoint().clone(), prepared.namespace()).await?;
     let run = Run {
         spec,
         who,
@@ -132,9 +137,10 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
     let started = Instant::now();
     let (process, sent) = run.schedule(replay).await?;
     let finished = run.finish(process, started).await?;
-    let state = endstate::read(&client).await?;
+    let state = endstate::read(&client, prepared.namespace()).await?;
     let bound = watch.bound();
-    let report = run.report(&finished, &state, started, run.latency(&bound, sent.as_deref()));
+    let mut report = run.report(&finished, &state, started, run.latency(&bound, sent.as_deref()));
+    report.preemption = run.preemption(&finished).await?;
     Ok(Outcome { report, bound })
 }
 
@@ -142,6 +148,9 @@ pub async fn run(spec: &RunSpec, who: SchedulerKind, replay: Option<&[Placement]
 async fn launch(spec: &RunSpec, who: SchedulerKind) -> Result<SchedulerLaunch> {
     let mut launch = spec.launch.clone();
     launch.json_only = spec.target == TargetKind::Embedded;
+    if who != SchedulerKind::BareClient {
+        launch.extra_args.push(OPEN_METRICS.to_owned());
+    }
     let given = launch.binary.take();
     let build = move || match who {
         SchedulerKind::Supercargo => given.map_or_else(|| own_binary("supercargo"), Ok).map(Some),
@@ -171,18 +180,17 @@ struct Finished {
     counts: Counts,
     drained: Option<Drained>,
     events: EventCounts,
+    nominations: Option<Observations>,
 }
 
 impl Run<'_> {
     /// Starts the scheduler and lets pods arrive where asked. Gives the process and when each pod was sent.
-    async fn schedule(&self, replay: Option<&[Placement]>) -> Result<(Option<Managed>, Option<Vec<Instant>>)> {
+    async fn schedule(&self, replay: Option<&[Placement]>) -> Result<(Option<Scheduler>, Option<Vec<Instant>>)> {
         let kubeconfig = self.target.scheduler_kubeconfig();
         let dir = self.folder.path();
         let process = match self.who {
-            SchedulerKind::Supercargo => Some(supercargo(self.launch, &kubeconfig, dir, "supercargo")?.process),
-            SchedulerKind::KubeScheduler => {
-                Some(kube_scheduler(self.launch, &kubeconfig, dir, "kube-scheduler")?.process)
-            }
+            SchedulerKind::Supercargo => Some(supercargo(self.launch, &kubeconfig, dir, "supercargo")?),
+            SchedulerKind::KubeScheduler => Some(kube_scheduler(self.launch, &kubeconfig, dir, "kube-scheduler")?),
             SchedulerKind::BareClient => None,
         };
         let sent = match self.spec.create_during {
@@ -197,35 +205,49 @@ impl Run<'_> {
             None => None,
         };
         if self.who == SchedulerKind::BareClient {
-            let own;
-            let placements = match replay {
-                Some(placements) => placements,
-                None => {
-                    own = round_robin(&self.prepared.plan);
-                    &own
-                }
-            };
-            post_bindings(self.client, placements, self.spec.in_flight).await?;
+            self.write_bare(replay).await?;
         }
         Ok((process, sent))
     }
 
+    /// What the bare client does in place of a scheduler.
+    async fn write_bare(&self, replay: Option<&[Placement]>) -> Result<()> {
+        let (client, plan, in_flight) = (self.client, &self.prepared.plan, self.spec.in_flight);
+        if self.preempts() {
+            return preemption::evict_and_bind(client, plan, replay, in_flight).await;
+        }
+        match replay {
+            Some(placements) => post_bindings(client, placements, in_flight).await,
+            None => post_bindings(client, &round_robin(plan), in_flight).await,
+        }
+    }
+
+    fn preempts(&self) -> bool {
+        !self.prepared.placed.is_empty()
+    }
+
     /// Waits until the run is over and the Events are written, then stops the scheduler.
-    async fn finish(&self, mut process: Option<Managed>, started: Instant) -> Result<Finished> {
-        let counts = self.wait_over(process.as_mut(), started).await?;
-        let Some(mut process) = process else {
+    async fn finish(&self, scheduler: Option<Scheduler>, started: Instant) -> Result<Finished> {
+        let Some(mut scheduler) = scheduler else {
             return Ok(Finished {
-                counts,
+                counts: self.wait_over(None, started).await?,
                 drained: None,
                 events: EventCounts::default(),
+                nominations: None,
             });
         };
+        let counts = self.wait_over(Some(&mut scheduler.process), started).await?;
         let expected = u64::try_from(counts.bound).unwrap_or(u64::MAX);
-        let drained = drain(self.client, Some(process.pid()), expected, DRAIN_LIMIT).await?;
+        let drained = drain(self.client, Some(scheduler.process.pid()), expected, DRAIN_LIMIT).await?;
         let events = count(self.client).await?;
-        process.ensure_running()?;
-        process.terminate(STOP_GRACE).await?;
+        scheduler.process.ensure_running()?;
+        let nominations = match self.preempts() {
+            true => Some(preemption::nominations(&scheduler).await?),
+            false => None,
+        };
+        scheduler.process.terminate(STOP_GRACE).await?;
         Ok(Finished {
+            nominations,
             counts: self.watch.counts()?,
             drained: Some(drained),
             events,
@@ -245,7 +267,9 @@ impl Run<'_> {
             if counts.bound >= all {
                 return Ok(counts);
             }
-            let since_bind = counts.last.unwrap_or(started).elapsed();
+            // Room is made for many pods before the first is bound: there a refusal is progress too.
+            let last = if self.preempts() { counts.last_decision } else { counts.last };
+            let since_bind = last.unwrap_or(started).elapsed();
             let decided = counts.bound + counts.unschedulable >= all || process.is_none();
             if (decided && since_bind >= quiet) || since_bind >= STALLED {
                 return Ok(counts);
@@ -274,11 +298,21 @@ impl Run<'_> {
         Latency::of(millis.collect())
     }
 
+    async fn preemption(&self, finished: &Finished) -> Result<Option<Preemption>> {
+        let placed = self.prepared.placed.len();
+        if placed == 0 {
+            return Ok(None);
+        }
+        let figures = preemption::measured(self.client, placed, &finished.counts, finished.nominations);
+        figures.await.map(Some)
+    }
+
     fn report(&self, finished: &Finished, state: &EndState, started: Instant, latency: Option<Latency>) -> RunReport {
         let Finished {
             counts,
             drained,
             events,
+            ..
         } = finished;
         let process = drained.and_then(|drained| drained.process);
         let since = |later: Option<Instant>, earlier: Option<Instant>| match (later, earlier) {
@@ -311,6 +345,7 @@ impl Run<'_> {
                     "etcd without fsync; priority and fairness and the limits on requests in flight are off"
                 }
             },
+            preemption: None,
         }
     }
 }

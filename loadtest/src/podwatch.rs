@@ -54,6 +54,10 @@ pub struct Counts {
     pub first: Option<Instant>,
     /// When the last pod got its node.
     pub last: Option<Instant>,
+    /// When the first pod got its node or was called unschedulable.
+    pub first_decision: Option<Instant>,
+    /// When a pod last got its node or was called unschedulable.
+    pub last_decision: Option<Instant>,
     /// How often the watch broke and pods were listed anew; the moments of that time are late.
     pub interruptions: u32,
 }
@@ -72,6 +76,17 @@ impl Counts {
         } else {
             0.0
         }
+    }
+
+    /// Bound pods a second, counted from the first decision: for pods that are refused before they are bound.
+    #[must_use]
+    pub fn since_first_decision(&self) -> f64 {
+        let (Some(first), Some(last)) = (self.first_decision, self.last) else {
+            return 0.0;
+        };
+        let seconds = last.saturating_duration_since(first).as_secs_f64();
+        let bound = u32::try_from(self.bound).unwrap_or(u32::MAX);
+        if seconds > 0.0 { f64::from(bound) / seconds } else { 0.0 }
     }
 }
 
@@ -99,17 +114,22 @@ pub struct PodWatch {
 }
 
 impl PodWatch {
-    /// Lists all pods and watches from there on; returns once the list is in and the watch is open.
+    /// Lists all pods, or those of one namespace, and watches from there on; returns once the list is in and the watch
+    /// is open.
     ///
     /// The thread has a runtime of its own: a load generator with many requests in flight would let the watch wait its
     /// turn, and kube-apiserver ends watches that do not keep up.
     ///
     /// # Errors
     /// When the pods cannot be listed or watched.
-    pub async fn start(endpoint: Endpoint) -> Result<Self> {
+    pub async fn start(endpoint: Endpoint, namespace: Option<&str>) -> Result<Self> {
         let seen = Arc::new(Mutex::new(Seen::default()));
         let stop = CancellationToken::new();
         let (ready, opened) = oneshot::channel();
+        let path = namespace.map_or_else(
+            || "/api/v1/pods".to_owned(),
+            |name| format!("/api/v1/namespaces/{name}/pods"),
+        );
         let this = Self {
             seen: Arc::clone(&seen),
             stop: stop.clone(),
@@ -120,7 +140,8 @@ impl PodWatch {
                 Ok(runtime) => runtime,
                 Err(error) => return drop(ready.send(Err(error.into()))),
             };
-            runtime.block_on(async { stop.run_until_cancelled(watch(&endpoint, &seen, ready)).await });
+            let source = Source { endpoint, path };
+            runtime.block_on(async { stop.run_until_cancelled(watch(&source, &seen, ready)).await });
         };
         std::thread::Builder::new()
             .name("pod-watch".to_owned())
@@ -155,24 +176,31 @@ impl Drop for PodWatch {
     }
 }
 
-async fn watch(endpoint: &Endpoint, seen: &Mutex<Seen>, ready: oneshot::Sender<Result<()>>) {
+/// What is watched where.
+struct Source {
+    endpoint: Endpoint,
+    path: String,
+}
+
+async fn watch(source: &Source, seen: &Mutex<Seen>, ready: oneshot::Sender<Result<()>>) {
+    let path = source.path.as_str();
     let opening = async {
-        let client = ApiClient::new(endpoint)?;
-        let lines = open(&client, &list(&client, seen).await?).await?;
+        let client = ApiClient::new(&source.endpoint)?;
+        let lines = open(&client, path, &list(&client, path, seen).await?).await?;
         Ok((client, lines))
     };
     // Nobody waits for the answer only if the start was given up; the watch then ends with its token.
     match opening.await {
         Ok((client, lines)) => {
             drop(ready.send(Ok(())));
-            follow(&client, seen, lines).await;
+            follow(&client, path, seen, lines).await;
         }
         Err(error) => drop(ready.send(Err(error))),
     }
 }
 
 /// Reads events until the task is dropped; a broken watch is followed by a new list.
-async fn follow(client: &ApiClient, seen: &Mutex<Seen>, mut lines: Lines) {
+async fn follow(client: &ApiClient, path: &str, seen: &Mutex<Seen>, mut lines: Lines) {
     loop {
         let end = read(seen, &mut lines).await;
         tracing::debug!(?end, "the harness's pod watch ended");
@@ -180,7 +208,7 @@ async fn follow(client: &ApiClient, seen: &Mutex<Seen>, mut lines: Lines) {
         let mut tries = 0;
         lines = loop {
             tokio::time::sleep(RELIST_PAUSE).await;
-            let again = async { open(client, &list(client, seen).await?).await };
+            let again = async { open(client, path, &list(client, path, seen).await?).await };
             match again.await {
                 Ok(lines) => break lines,
                 Err(error) if tries >= 300 => {
@@ -202,12 +230,12 @@ async fn read(seen: &Mutex<Seen>, lines: &mut Lines) -> Result<()> {
 }
 
 /// Lists all pods, page by page, and gives the list's resourceVersion.
-async fn list(client: &ApiClient, seen: &Mutex<Seen>) -> Result<String> {
+async fn list(client: &ApiClient, path: &str, seen: &Mutex<Seen>) -> Result<String> {
     let mut token = String::new();
     loop {
-        let path = format!("/api/v1/pods?limit={PAGE}&continue={token}");
+        let page = format!("{path}?limit={PAGE}&continue={token}");
         let (status, body) = client
-            .send(http::Method::GET, &path, "application/json", Bytes::new())
+            .send(http::Method::GET, &page, "application/json", Bytes::new())
             .await?;
         if !status.is_success() {
             bail!("listing pods: {status}");
@@ -224,8 +252,8 @@ async fn list(client: &ApiClient, seen: &Mutex<Seen>) -> Result<String> {
     }
 }
 
-async fn open(client: &ApiClient, version: &str) -> Result<Lines> {
-    let path = format!("/api/v1/pods?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}");
+async fn open(client: &ApiClient, path: &str, version: &str) -> Result<Lines> {
+    let path = format!("{path}?watch=1&resourceVersion={version}&timeoutSeconds={WATCH_SECONDS}");
     client.watch(&path).await
 }
 
@@ -260,6 +288,10 @@ impl Seen {
         }
         self.counts.unschedulable -= usize::from(old == Standing::Unschedulable);
         self.counts.unschedulable += usize::from(standing == Standing::Unschedulable);
+        if standing != Standing::Waiting {
+            self.counts.first_decision.get_or_insert(now);
+            self.counts.last_decision = Some(now);
+        }
         if standing == Standing::Bound {
             self.counts.bound += 1;
             self.counts.first.get_or_insert(now);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use bytes::Bytes;
-use http::StatusCode;
+use http::{Method, StatusCode};
 use tokio::task::JoinSet;
 
 use crate::client::{ApiClient, excerpt};
@@ -81,23 +81,35 @@ fn due(index: usize, rate: f64) -> Duration {
     Duration::try_from_secs_f64(f64::from(index) / rate).unwrap_or(Duration::MAX)
 }
 
-/// Creates one object; an answer that asks to come back later, or none, is tried again.
+/// Creates one object.
 async fn create(client: &ApiClient, item: &Item) -> Result<()> {
+    let request = (Method::POST, item.path.as_ref(), "application/json");
+    persist(client, request, item.body.clone()).await.map(drop)
+}
+
+/// Sends a request (method, path, content type) and gives the answer's body; an answer that asks to come back later, or
+/// none, is tried again.
+///
+/// # Errors
+/// When the server refuses it for good.
+pub async fn persist(client: &ApiClient, request: (Method, &str, &str), body: Bytes) -> Result<Bytes> {
+    let (method, path, content_type) = request;
     let mut pause = FIRST_PAUSE;
     for attempt in 1..=TRIES {
-        match client.post(&item.path, item.body.clone()).await {
-            Ok((status, _)) if status.is_success() => return Ok(()),
+        match client.send(method.clone(), path, content_type, body.clone()).await {
+            Ok((status, answer)) if status.is_success() => return Ok(answer),
             // The answer to an earlier try was lost.
-            Ok((StatusCode::CONFLICT, _)) if attempt > 1 => return Ok(()),
-            Ok((status, body)) if !later(status) || attempt == TRIES => {
-                bail!("POST {}: {status}: {}", item.path, excerpt(&body));
+            Ok((StatusCode::CONFLICT, answer)) if attempt > 1 && method == Method::POST => return Ok(answer),
+            Ok((StatusCode::NOT_FOUND, answer)) if attempt > 1 && method == Method::DELETE => return Ok(answer),
+            Ok((status, answer)) if !later(status) || attempt == TRIES => {
+                bail!("{method} {path}: {status}: {}", excerpt(&answer));
             }
-            Err(error) if attempt == TRIES => return Err(error).with_context(|| format!("POST {}", item.path)),
+            Err(error) if attempt == TRIES => return Err(error).with_context(|| format!("{method} {path}")),
             _ => tokio::time::sleep(pause).await,
         }
         pause *= 2;
     }
-    Ok(())
+    bail!("{method} {path}: not answered in {TRIES} tries")
 }
 
 fn later(status: StatusCode) -> bool {

@@ -47,6 +47,22 @@ pub struct RunReport {
     pub watch_interruptions: u32,
     /// What of the target was changed for the measurement.
     pub target_notes: &'static str,
+    /// Where pods make room for themselves: what came of that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub preemption: Option<Preemption>,
+}
+
+/// What came of a run in which pods make room for themselves.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
+pub struct Preemption {
+    /// Pods that went.
+    pub victims: usize,
+    /// PostFilter runs that nominated a node, by the scheduler's own histogram.
+    pub nominations: f64,
+    /// These runs over the seconds that they took.
+    pub nominations_per_second: f64,
+    /// Bound pods over the seconds from the first nomination to the last binding, by the harness's watch.
+    pub preemptors_per_second: f64,
 }
 
 /// Percentiles in milliseconds.
@@ -103,6 +119,19 @@ impl RunReport {
                 "  creation to bind: p50 {p50:.1} ms, p90 {p90:.1}, p99 {p99:.1}, max {max:.1}"
             );
         }
+        if let Some(Preemption {
+            victims,
+            nominations,
+            nominations_per_second,
+            preemptors_per_second,
+        }) = self.preemption
+        {
+            let _infallible = writeln!(
+                text,
+                "  preemption: {preemptors_per_second:.0} pods/s from the first nomination on, {victims} victims, \
+                 {nominations:.0} nominations at {nominations_per_second:.0}/s"
+            );
+        }
         if let (Some(cpu), Some(rss)) = (self.cpu_seconds, self.rss_bytes) {
             let mib = rss >> 20;
             let _infallible = writeln!(
@@ -120,6 +149,9 @@ impl RunReport {
 pub struct Side {
     /// Median rate.
     pub pods_per_second: f64,
+    /// Where pods make room for themselves: median rate of PostFilter runs that nominated a node, in process.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub nominations_per_second: Option<f64>,
     /// Median CPU time of the scheduler process, in seconds.
     pub cpu_seconds: f64,
     /// Median of CPU milliseconds for each bound pod.
@@ -160,6 +192,9 @@ pub struct Row {
     pub bare_client: BareSide,
     /// Supercargo's rate over kube-scheduler's.
     pub ratio: f64,
+    /// Where pods make room for themselves: Supercargo's nominations a second in process over kube-scheduler's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub engine_ratio: Option<f64>,
     /// Supercargo's CPU seconds for a pod over kube-scheduler's.
     pub cpu_ratio: f64,
     /// Supercargo's rate over the bare client's.
@@ -216,6 +251,14 @@ impl CompareReport {
                 row.bare_ratio * 100.0,
                 row.bound_ratio
             );
+            if let Some(engine) = row.engine_ratio {
+                let _infallible = writeln!(
+                    text,
+                    "  nominations a second in process: {:.0} and {:.0}, {engine:.2} x",
+                    supercargo.nominations_per_second.unwrap_or(0.0),
+                    kube_scheduler.nominations_per_second.unwrap_or(0.0)
+                );
+            }
         }
         text
     }

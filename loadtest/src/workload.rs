@@ -21,7 +21,7 @@ const TRACE_FILES: [&str; 2] = ["openb_nodes.csv", "openb_pods_gpuspec33.csv"];
 /// Which workload, how large.
 #[derive(Debug, Clone)]
 pub struct WorkloadSpec {
-    /// Its name: `basic`, `mixed` or `openb`.
+    /// Its name: `basic`, `mixed`, `openb` or `preemption`.
     pub name: String,
     /// Nodes; a trace has its own number.
     pub nodes: Option<usize>,
@@ -42,7 +42,9 @@ pub struct Prepared {
     pub setup: Vec<Item>,
     /// The nodes.
     pub nodes: Vec<Item>,
-    /// The pods in order of submission.
+    /// The pods that are on nodes from the start.
+    pub placed: Vec<Item>,
+    /// The pods to be scheduled, in order of submission.
     pub pods: Vec<Item>,
     /// Namespace and name of each pod.
     pub pod_names: Vec<PodName>,
@@ -68,10 +70,20 @@ pub fn prepare(spec: &WorkloadSpec) -> Result<Prepared> {
     Ok(Prepared {
         setup: plan.prerequisites().iter().map(prerequisite).collect(),
         nodes: plan.nodes().map(|node| item(Arc::clone(&nodes), &node)).collect(),
+        placed: plan.placed().map(|pod| pod_item(&pod).0).collect(),
         pods,
         pod_names,
         plan,
     })
+}
+
+impl Prepared {
+    /// The namespace of the pods to be scheduled, where other pods are in the cluster too.
+    #[must_use]
+    pub fn namespace(&self) -> Option<&str> {
+        let first = self.pod_names.first().filter(|_| !self.placed.is_empty());
+        first.map(|(namespace, _)| namespace.as_ref())
+    }
 }
 
 fn trace_files(folder: &Path) -> Result<(PathBuf, PathBuf)> {
@@ -119,11 +131,14 @@ mod tests {
 
     #[test]
     fn every_workload_becomes_requests() {
-        for name in ["basic", "mixed", "openb"] {
+        for name in ["basic", "mixed", "openb", "preemption"] {
             let prepared = prepare(&spec(name)).unwrap();
             assert_eq!((prepared.nodes.len(), prepared.pods.len()), (3, 5), "{name}");
             assert_eq!(prepared.pods[0].path.as_ref(), "/api/v1/namespaces/default/pods");
         }
+        let full = prepare(&spec("preemption")).unwrap();
+        assert_eq!((full.placed.len(), full.namespace()), (12, Some("default")));
+        assert_eq!(full.placed[0].path.as_ref(), "/api/v1/namespaces/filled/pods");
         let setup = prepare(&spec("mixed")).unwrap().setup;
         assert!(
             setup

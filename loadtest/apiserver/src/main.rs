@@ -37,7 +37,7 @@ struct Options {
     /// Pods to create; likewise.
     #[arg(long)]
     pods: Option<usize>,
-    /// basic, mixed or openb.
+    /// basic, mixed, openb or preemption.
     #[arg(long)]
     workload: Option<Workload>,
     /// Node and pod files of another trace for openb.

@@ -8,6 +8,7 @@
 //! | `basic` | equal nodes (4 cpu, 32Gi, 110 pods) and equal pods (100m, 500Mi): the default templates of scheduler_perf |
 //! | `mixed` | sizes, labels, taints, tolerations, affinities, host ports, priorities and images mixed; see `mixed` |
 //! | `openb` | a real GPU cluster: 1,523 nodes, 8,152 pods; see `openb` |
+//! | `preemption` | a full cluster, and pods that fit only where others go; see `preemption` |
 //!
 //! Does not: send anything; [`Plan::load`] fills an embedded store, a harness posts the objects to a real server.
 
@@ -25,6 +26,9 @@ use crate::store::Store;
 mod basic;
 mod mixed;
 mod openb;
+mod preemption;
+
+pub use preemption::{FILLED_NAMESPACE, FILLERS_PER_NODE, VICTIMS_PER_POD};
 
 /// Most nodes or pods of one plan.
 pub const MAX_OBJECTS: usize = 10_000_000;
@@ -38,11 +42,13 @@ pub enum Workload {
     Mixed,
     /// The openb GPU trace.
     Openb,
+    /// A full cluster, and pods that must make room for themselves.
+    Preemption,
 }
 
 impl Workload {
     /// All of them.
-    pub const ALL: [Self; 3] = [Self::Basic, Self::Mixed, Self::Openb];
+    pub const ALL: [Self; 4] = [Self::Basic, Self::Mixed, Self::Openb, Self::Preemption];
 
     /// The name on the command line.
     #[must_use]
@@ -51,6 +57,7 @@ impl Workload {
             Self::Basic => "basic",
             Self::Mixed => "mixed",
             Self::Openb => "openb",
+            Self::Preemption => "preemption",
         }
     }
 }
@@ -68,7 +75,7 @@ impl FromStr for Workload {
 #[derive(Debug, thiserror::Error)]
 pub enum WorkloadError {
     /// No workload has this name.
-    #[error("unknown workload {0:?}: use basic, mixed or openb")]
+    #[error("unknown workload {0:?}: use basic, mixed, openb or preemption")]
     Unknown(String),
     /// A number is out of range.
     #[error("{field}: {message}")]
@@ -111,9 +118,9 @@ pub enum WorkloadError {
 pub struct WorkloadParams {
     /// Which workload.
     pub workload: Workload,
-    /// Number of nodes; `None`: 1,000, or the trace's.
+    /// Number of nodes; `None`: 1,000 (`preemption`: 5,000), or the trace's.
     pub nodes: Option<usize>,
-    /// Number of pods; `None`: 10,000, or the trace's.
+    /// Number of pods to be scheduled; `None`: 10,000 (`preemption`: 500), or the trace's.
     pub pods: Option<usize>,
     /// Seed of everything random.
     pub seed: u64,
@@ -189,9 +196,11 @@ pub fn generate(params: WorkloadParams) -> Result<Plan, WorkloadError> {
         Workload::Openb => Some(Arc::new(openb::Trace::read(params.trace.as_ref())?)),
         _ => None,
     };
-    let (all_nodes, all_pods) = trace
-        .as_ref()
-        .map_or((1_000, 10_000), |trace| (trace.nodes.len(), trace.pods.len()));
+    let (all_nodes, all_pods) = match (&trace, params.workload) {
+        (Some(trace), _) => (trace.nodes.len(), trace.pods.len()),
+        (None, Workload::Preemption) => (5_000, 500),
+        (None, _) => (1_000, 10_000),
+    };
     let (nodes, pods) = (params.nodes.unwrap_or(all_nodes), params.pods.unwrap_or(all_pods));
     for (field, count, most) in [("nodes", nodes, all_nodes), ("pods", pods, all_pods)] {
         let most = if trace.is_some() { most } else { MAX_OBJECTS };
@@ -223,10 +232,19 @@ impl Plan {
         self.nodes
     }
 
-    /// Number of pods.
+    /// Number of pods to be scheduled.
     #[must_use]
     pub const fn pod_count(&self) -> usize {
         self.pods
+    }
+
+    /// Number of pods that are on nodes from the start.
+    #[must_use]
+    pub const fn placed_count(&self) -> usize {
+        match self.params.workload {
+            Workload::Preemption => self.nodes * FILLERS_PER_NODE,
+            Workload::Basic | Workload::Mixed | Workload::Openb => 0,
+        }
     }
 
     /// Namespaces and priority classes that the pods need.
@@ -244,6 +262,10 @@ impl Plan {
             .filter(|name| *name != "default")
             .map(namespace)
             .collect();
+        let preempts = self.params.workload == Workload::Preemption;
+        if preempts {
+            all.push(namespace(&FILLED_NAMESPACE.to_owned()));
+        }
         let mut classes: Vec<(String, i32)> = self.params.priority.clone().into_iter().collect();
         if self.params.workload == Workload::Mixed {
             classes.extend(
@@ -251,6 +273,10 @@ impl Plan {
                     .iter()
                     .map(|(name, value)| ((*name).to_owned(), *value)),
             );
+        }
+        if preempts {
+            let (name, value) = preemption::PRIORITY_CLASS;
+            classes.push((name.to_owned(), value));
         }
         all.extend(classes.into_iter().map(|(name, value)| Prerequisite {
             group: "scheduling.k8s.io",
@@ -279,6 +305,7 @@ impl Plan {
         let mut pod = match (&self.trace, params.workload) {
             (Some(trace), _) => trace.pod(index),
             (None, Workload::Mixed) => mixed::pod(index, params, &mut self.random(index, 1)),
+            (None, Workload::Preemption) => preemption::pod(index, &params.pod_prefix),
             (None, _) => basic::pod(index, &params.pod_prefix),
         };
         let turn = index % params.namespaces.len().max(1);
@@ -294,6 +321,11 @@ impl Plan {
             spec.remove("priorityClassName");
         }
         pod
+    }
+
+    /// The pods that are on nodes from the start, their `spec.nodeName` set.
+    pub fn placed(&self) -> impl Iterator<Item = Value> + '_ {
+        (0..self.placed_count()).map(preemption::filler)
     }
 
     /// All nodes.
@@ -337,12 +369,12 @@ impl Plan {
         Ok(())
     }
 
-    /// Creates the pods in an embedded store.
+    /// Creates the pods in an embedded store, those that are on nodes from the start first.
     ///
     /// # Errors
     /// As [`Plan::load`].
     pub fn load_pods(&self, store: &Store) -> Result<(), WorkloadError> {
-        self.pods().try_for_each(|pod| create(store, "pods", pod))
+        self.placed().chain(self.pods()).try_for_each(|pod| create(store, "pods", pod))
     }
 
     fn random(&self, index: usize, stream: u64) -> Pcg64Mcg {

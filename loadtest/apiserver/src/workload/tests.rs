@@ -28,6 +28,26 @@ fn plans_repeat_and_load() {
 }
 
 #[test]
+fn a_full_cluster_has_room_only_where_three_pods_go() {
+    let plan = plan(Workload::Preemption, Some(2), Some(3));
+    let store = Store::new(HistoryLimits::default()).unwrap();
+    plan.load(&store).unwrap();
+    let nodes: Vec<Value> = plan.nodes().collect();
+    let placed: Vec<Value> = plan.placed().collect();
+    assert_eq!((placed.len(), store.pods().unwrap().len()), (8, 11));
+    let pod = plan.pod(0);
+    let with = |fillers: usize| {
+        let mut pods: Vec<Value> = placed.iter().take(fillers).cloned().collect();
+        let mut pod = pod.clone();
+        pod["spec"]["nodeName"] = "node-000000".into();
+        pods.push(pod);
+        crate::check::check(&nodes, &pods, &crate::check::CheckOptions::default()).is_sound()
+    };
+    assert_eq!(placed[3]["spec"]["nodeName"], "node-000000");
+    assert!(with(FILLERS_PER_NODE - VICTIMS_PER_POD) && !with(FILLERS_PER_NODE - VICTIMS_PER_POD + 1));
+}
+
+#[test]
 fn another_seed_gives_other_mixed_pods() {
     let first = plan(Workload::Mixed, Some(1), Some(100));
     let params = WorkloadParams {
