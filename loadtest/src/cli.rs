@@ -1,4 +1,4 @@
-//! The command line: `cluster`, `run`, `compare`, `parity`.
+//! The command line: `cluster`, `run`, `compare`, `parity`, `differential`.
 //!
 //! Logs and summaries go to standard error; with `--json` the last line of standard output is one JSON object.
 //!
@@ -17,6 +17,7 @@ use tracing_subscriber::EnvFilter;
 use crate::compare::{ROUNDS, compare};
 use crate::controlplane::build::{Component, cached_path, ensure};
 use crate::controlplane::{Options, state};
+use crate::differential::{self, DifferentialArgs};
 use crate::measure::{RunSpec, SchedulerKind, run};
 use crate::parity::{self, ParityArgs};
 use crate::populate::Pace;
@@ -45,6 +46,8 @@ enum Command {
     Compare(CompareArgs),
     /// Recorded decisions of kube-scheduler against ours.
     Parity(ParityArgs),
+    /// Random pods, decided by the real kube-scheduler and by ours in turn; any disagreement is a failure.
+    Differential(DifferentialCommand),
 }
 
 #[derive(Debug, Subcommand)]
@@ -124,6 +127,14 @@ struct CompareArgs {
     /// Rounds of one run each.
     #[arg(long, default_value_t = ROUNDS)]
     rounds: usize,
+}
+
+#[derive(Debug, Args)]
+struct DifferentialCommand {
+    #[command(flatten)]
+    args: DifferentialArgs,
+    #[command(flatten)]
+    output: Output,
 }
 
 #[derive(Debug, Args)]
@@ -238,6 +249,12 @@ async fn dispatch(command: Command) -> Result<ExitCode> {
             Ok(ExitCode::SUCCESS)
         }
         Command::Parity(args) => parity::run(&args),
+        Command::Differential(command) => {
+            let report = differential::run(&command.args).await?;
+            emit(&report, &report.summary(), &command.output)?;
+            let good = report.disagreements.is_empty();
+            Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+        }
     }
 }
 

@@ -49,7 +49,9 @@ pub async fn compare(spec: &RunSpec, rounds: usize) -> Result<CompareReport> {
         pods_per_second: median(bare.clone()),
         runs: bare,
     };
-    let engine_ratio = supercargo.nominations_per_second.zip(kube_scheduler.nominations_per_second);
+    let engine_ratio = supercargo
+        .nominations_per_second
+        .zip(kube_scheduler.nominations_per_second);
     let row = Row {
         workload: spec.workload.name.clone(),
         target: spec.target,

@@ -17,6 +17,7 @@
 //! | [`preemption`], [`scrape`] | evictions: the same writes bare, and how fast they were decided |
 //! | [`endstate`] | lost pods and overcommitted nodes, from the API server's own state |
 //! | [`measure`], [`compare`], [`report`] | one run; three in turn; figures |
+//! | [`differential`] | random decisions of a running kube-scheduler against ours |
 //! | [`parity`] | recorded decisions of kube-scheduler against ours |
 //! | [`cli`] | the command line |
 //! | [`tools`] | helm and kubectl |
@@ -29,6 +30,7 @@ pub mod cli;
 pub mod client;
 pub mod compare;
 pub mod controlplane;
+pub mod differential;
 pub mod e2e;
 pub mod endstate;
 pub mod events;

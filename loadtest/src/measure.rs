@@ -268,7 +268,11 @@ impl Run<'_> {
                 return Ok(counts);
             }
             // Room is made for many pods before the first is bound: there a refusal is progress too.
-            let last = if self.preempts() { counts.last_decision } else { counts.last };
+            let last = if self.preempts() {
+                counts.last_decision
+            } else {
+                counts.last
+            };
             let since_bind = last.unwrap_or(started).elapsed();
             let decided = counts.bound + counts.unschedulable >= all || process.is_none();
             if (decided && since_bind >= quiet) || since_bind >= STALLED {

@@ -25,7 +25,15 @@ use std::process::ExitCode;
 use anyhow::{Context as _, Result, bail};
 use clap::Args;
 
+pub(crate) use diff::differences;
+#[cfg(test)]
+pub(crate) use record::Candidate;
+pub(crate) use record::{Decision, Record};
+pub(crate) use replay::evaluate;
 pub use report::{Failure, Report};
+
+/// The theme of records that the differential test writes; they hold what kube-scheduler's log tells, which is not all.
+pub(crate) const DIFFERENTIAL: &str = "differential";
 
 /// What to replay.
 #[derive(Debug, Args)]
@@ -70,7 +78,7 @@ fn replay_all(args: &ParityArgs) -> Result<Report> {
     let mut report = Report::default();
     for path in files::collect(&args.paths)? {
         files::each_line(&path, |line| {
-            let record: record::Record = serde_json::from_str(line).context("no record")?;
+            let record: Record = serde_json::from_str(line).context("no record")?;
             let wanted = args.theme.as_ref().is_none_or(|theme| *theme == record.theme)
                 && args.name.as_ref().is_none_or(|name| *name == record.name);
             if wanted {

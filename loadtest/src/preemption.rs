@@ -68,7 +68,11 @@ pub async fn measured(
     Ok(Preemption {
         victims: placed.saturating_sub(usize::try_from(left).unwrap_or(usize::MAX)),
         nominations: engine.count,
-        nominations_per_second: if engine.sum > 0.0 { engine.count / engine.sum } else { 0.0 },
+        nominations_per_second: if engine.sum > 0.0 {
+            engine.count / engine.sum
+        } else {
+            0.0
+        },
         preemptors_per_second: counts.since_first_decision(),
     })
 }
@@ -141,7 +145,12 @@ async fn write(client: &ApiClient, eviction: &Eviction) -> Result<()> {
         "message": "0/1 nodes are available: 1 Insufficient cpu.",
     });
     let nominated = json!({"status": {"nominatedNodeName": node, "conditions": [refused]}});
-    patch_status(client, &format!("/api/v1/namespaces/{namespace}/pods/{pod}"), &nominated).await?;
+    patch_status(
+        client,
+        &format!("/api/v1/namespaces/{namespace}/pods/{pod}"),
+        &nominated,
+    )
+    .await?;
     let going = json!({
         "type": "DisruptionTarget", "status": "True", "reason": "PreemptionByScheduler",
         "message": "bare-client: preempting to accommodate a higher priority pod",
@@ -153,7 +162,9 @@ async fn write(client: &ApiClient, eviction: &Eviction) -> Result<()> {
         persist(client, (Method::DELETE, &path, JSON), Bytes::new()).await?;
     }
     let bind = binding(&eviction.placement)?;
-    persist(client, (Method::POST, &bind.path, JSON), bind.body).await.map(drop)
+    persist(client, (Method::POST, &bind.path, JSON), bind.body)
+        .await
+        .map(drop)
 }
 
 async fn patch_status(client: &ApiClient, pod: &str, patch: &Value) -> Result<()> {

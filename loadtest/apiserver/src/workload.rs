@@ -374,7 +374,9 @@ impl Plan {
     /// # Errors
     /// As [`Plan::load`].
     pub fn load_pods(&self, store: &Store) -> Result<(), WorkloadError> {
-        self.placed().chain(self.pods()).try_for_each(|pod| create(store, "pods", pod))
+        self.placed()
+            .chain(self.pods())
+            .try_for_each(|pod| create(store, "pods", pod))
     }
 
     fn random(&self, index: usize, stream: u64) -> Pcg64Mcg {

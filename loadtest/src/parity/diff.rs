@@ -7,7 +7,7 @@ use serde_json::Value;
 const ABSENT: &str = "(absent)";
 
 /// Every leaf in which both differ: its path, the recorded value, ours.
-pub(super) fn differences<T: Serialize>(path: &str, expected: &T, actual: &T) -> Vec<String> {
+pub(crate) fn differences<T: Serialize>(path: &str, expected: &T, actual: &T) -> Vec<String> {
     let mut found = Vec::new();
     match (serde_json::to_value(expected), serde_json::to_value(actual)) {
         (Ok(expected), Ok(actual)) => compare(path, Some(&expected), Some(&actual), &mut found),

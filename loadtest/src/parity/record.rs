@@ -8,33 +8,49 @@ use serde_json::value::RawValue;
 /// One recorded case: a single decision, or a sequence of them.
 #[derive(Deserialize, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Record {
-    pub(super) name: String,
-    pub(super) theme: String,
+pub(crate) struct Record {
+    pub(crate) name: String,
+    pub(crate) theme: String,
     #[serde(default, rename = "note")]
     _note: String,
     #[serde(default, rename = "quirks")]
     _quirks: Vec<String>,
     /// A configuration file's contents; absent: the defaults.
-    pub(super) config: Option<Box<RawValue>>,
+    pub(crate) config: Option<Box<RawValue>>,
     /// The cluster's objects by collection.
-    pub(super) objects: BTreeMap<String, Vec<Box<RawValue>>>,
-    pub(super) pod: Option<Box<RawValue>>,
-    pub(super) expect: Option<Decision>,
+    pub(crate) objects: BTreeMap<String, Vec<Box<RawValue>>>,
+    pub(crate) pod: Option<Box<RawValue>>,
+    pub(crate) expect: Option<Decision>,
     #[serde(default)]
-    pub(super) pods: Vec<Box<RawValue>>,
+    pub(crate) pods: Vec<Box<RawValue>>,
     #[serde(default)]
-    pub(super) steps: Vec<Step>,
+    pub(crate) steps: Vec<Step>,
 }
 
 impl Record {
+    /// A single decision to be made, without an expectation.
+    pub(crate) fn of_one(theme: &str, objects: BTreeMap<String, Vec<Box<RawValue>>>, pod: Box<RawValue>) -> Self {
+        Self {
+            name: String::new(),
+            theme: theme.to_owned(),
+            _note: String::new(),
+            _quirks: Vec::new(),
+            config: None,
+            objects,
+            pod: Some(pod),
+            expect: None,
+            pods: Vec::new(),
+            steps: Vec::new(),
+        }
+    }
+
     /// The objects of one collection.
-    pub(super) fn collection(&self, name: &str) -> &[Box<RawValue>] {
+    pub(crate) fn collection(&self, name: &str) -> &[Box<RawValue>] {
         self.objects.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
     /// The pods that are to be scheduled.
-    pub(super) fn pending(&self) -> impl Iterator<Item = &RawValue> {
+    pub(crate) fn pending(&self) -> impl Iterator<Item = &RawValue> {
         self.pod.iter().chain(&self.pods).map(|raw| &**raw)
     }
 }
@@ -42,47 +58,66 @@ impl Record {
 /// An answer of the framework or of one plugin.
 #[derive(Deserialize, Serialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Verdict {
-    pub(super) code: String,
+pub(crate) struct Verdict {
+    pub(crate) code: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub(super) plugin: Option<String>,
+    pub(crate) plugin: Option<String>,
     /// Sorted.
     #[serde(default)]
-    pub(super) reasons: Vec<String>,
+    pub(crate) reasons: Vec<String>,
 }
 
 /// By node.
-pub(super) type ByNode<T> = BTreeMap<String, T>;
+pub(crate) type ByNode<T> = BTreeMap<String, T>;
 
 /// All that is recorded about one decision; what does not apply is absent.
 #[derive(Deserialize, Serialize, Clone, PartialEq, Eq, Debug, Default)]
 #[serde(rename_all = "camelCase", deny_unknown_fields, default)]
-pub(super) struct Decision {
+pub(crate) struct Decision {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) pre_filter: Option<Verdict>,
+    pub(crate) pre_filter: Option<Verdict>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) filter: Option<ByNode<Verdict>>,
+    pub(crate) filter: Option<ByNode<Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) scores: Option<ByNode<BTreeMap<String, i64>>>,
+    pub(crate) scores: Option<ByNode<BTreeMap<String, i64>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) raw_scores: Option<ByNode<BTreeMap<String, i64>>>,
+    pub(crate) raw_scores: Option<ByNode<BTreeMap<String, i64>>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) totals: Option<ByNode<i64>>,
+    pub(crate) totals: Option<ByNode<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) winners: Option<Vec<String>>,
+    pub(crate) winners: Option<Vec<String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) message: Option<String>,
+    pub(crate) message: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) candidates: Option<ByNode<Candidate>>,
+    pub(crate) candidates: Option<ByNode<Candidate>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) dry_run_rejections: Option<ByNode<Verdict>>,
+    pub(crate) dry_run_rejections: Option<ByNode<Verdict>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) nominated: Option<Vec<String>>,
+    pub(crate) nominated: Option<Vec<String>>,
 }
 
 impl Decision {
+    /// Leaves out what `other` does not tell.
+    pub(crate) fn only_what_is_in(&mut self, other: &Self) {
+        fn keep<T>(slot: &mut Option<T>, other: &Option<T>) {
+            if other.is_none() {
+                *slot = None;
+            }
+        }
+        keep(&mut self.pre_filter, &other.pre_filter);
+        keep(&mut self.filter, &other.filter);
+        keep(&mut self.scores, &other.scores);
+        keep(&mut self.raw_scores, &other.raw_scores);
+        keep(&mut self.totals, &other.totals);
+        keep(&mut self.winners, &other.winners);
+        keep(&mut self.message, &other.message);
+        keep(&mut self.candidates, &other.candidates);
+        keep(&mut self.dry_run_rejections, &other.dry_run_rejections);
+        keep(&mut self.nominated, &other.nominated);
+    }
+
     /// Puts everything without a meaningful order into one.
-    pub(super) fn sort(&mut self) {
+    pub(crate) fn sort(&mut self) {
         let by_node = [&mut self.filter, &mut self.dry_run_rejections];
         let verdicts = by_node.into_iter().flatten().flat_map(BTreeMap::values_mut);
         for verdict in verdicts.chain(&mut self.pre_filter) {
@@ -97,23 +132,23 @@ impl Decision {
 /// A node that preemption could empty enough.
 #[derive(Deserialize, Serialize, Clone, PartialEq, Eq, Debug)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Candidate {
+pub(crate) struct Candidate {
     /// `namespace/name`, in order.
-    pub(super) victims: Vec<String>,
+    pub(crate) victims: Vec<String>,
     #[serde(rename = "numPDBViolations")]
-    pub(super) pdb_violations: usize,
+    pub(crate) pdb_violations: usize,
 }
 
 /// One step of a sequence.
 #[derive(Deserialize, Serialize, Clone, PartialEq, Eq, Debug, Default)]
 #[serde(deny_unknown_fields, default)]
-pub(super) struct Step {
+pub(crate) struct Step {
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) winners: Option<Vec<String>>,
+    pub(crate) winners: Option<Vec<String>>,
     /// The first winner.
-    pub(super) chosen: Option<String>,
+    pub(crate) chosen: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) totals: Option<ByNode<i64>>,
+    pub(crate) totals: Option<ByNode<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) message: Option<String>,
+    pub(crate) message: Option<String>,
 }

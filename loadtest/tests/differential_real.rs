@@ -1,0 +1,19 @@
+//! A short random differential test against the real kube-scheduler; `supercargo-loadtest differential` runs long ones.
+
+#![cfg(feature = "real-control-plane")]
+
+use supercargo_loadtest::differential::{DifferentialArgs, run};
+
+/// The same pods in every run of the tests; long runs draw a new seed.
+const SEED: u64 = 20_260_501;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn both_schedulers_decide_alike() {
+    let mut args = DifferentialArgs::new(60, 24, SEED);
+    args.out = Some(std::env::temp_dir().join(format!("differential-{SEED}")));
+    args.scheduler_bin = std::env::var_os("SUPERCARGO_E2E_BINARY").map(Into::into);
+    let report = run(&args).await.expect("the comparison runs");
+    assert!(report.disagreements.is_empty(), "{}", report.summary());
+    assert_eq!(report.pods, 60, "{}", report.summary());
+    assert!(report.bound > 20 && report.refused > 0, "{}", report.summary());
+}
