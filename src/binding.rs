@@ -10,8 +10,8 @@
 //! Threads: tasks on the runtime; [`BindingPool`]'s and [`FailureHandler`]'s methods may be called from any thread.
 //! Cost a pod: one API call; its Scheduled event is written after binds, by a writer of its own.
 //!
-//! Children in reading order: `slots` (bounds), `task`, `pool` (the life of a task), `pre_bind`, `attempt` (the bind
-//! call), `waiting` (Permit), `failure` (back to the queue), `events` (with `series`) and `status`
+//! Children in reading order: `slots` (bounds), `task`, `pool` (the life of a task), `pre_bind` and `volumes` (its requests and waits),
+//! `attempt` (the bind call), `waiting` (Permit), `failure` (back to the queue), `events` (with `series`) and `status`
 //! (the writers, over `write`).
 
 mod attempt;
@@ -23,6 +23,7 @@ mod series;
 mod slots;
 mod status;
 mod task;
+mod volumes;
 mod waiting;
 mod write;
 
@@ -121,6 +122,7 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         slots: slots::Slots::new(parts.settings.max_assumed_pods),
         lanes: slots::Lanes::new(parts.settings.binding_concurrency),
         waiting: Arc::new(WaitingMap::default()),
+        volumes: Arc::default(),
         in_flight,
         tasks: TaskTracker::new(),
         writers,

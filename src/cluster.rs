@@ -49,5 +49,5 @@ pub use terms::{OwnerKind, OwnerRef, PodAffinity, PodAffinityTerm, SpreadConstra
 pub use volumes::{
     AssumeError, BindingMode, ClaimRef, CsiDriver, CsiNode, CsiNodeDriver, CsiStorageCapacity, CsiVolume, Disk, InTree,
     InTreeVolume, InlineDisk, PersistentVolume, PersistentVolumeClaim, PodVolume, StorageClass, TopologyTerm,
-    Translation, VolumeAttachment, VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject, reaches,
+    Translation, VolumeAttachment, VolumeCast, VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject, reaches,
 };

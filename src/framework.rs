@@ -18,6 +18,7 @@ mod events;
 mod handle;
 mod observe;
 mod plugin;
+mod pre_bind;
 mod profile;
 mod registry;
 mod runner;
@@ -37,6 +38,7 @@ pub use plugin::{
     NormalizeScore, Permit, Plugin, PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter,
     PreFilterExtensions, PreFilterOutcome, PreScore, QueueSort, Reads, Reserve, Score, SortKey,
 };
+pub use pre_bind::{PreBindAction, PreBindFailure, PreBindWork, VolumeRequest};
 pub use profile::{Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};
 pub use registry::{Factory, PluginContext, PluginError, Registry};
 pub use runner::{Diagnosis, FitError, MAX_PERMIT_WAIT, Narrowed, PermitRun, PluginScores, PreFilterRun, ScoreRun};

@@ -34,6 +34,7 @@ mod priority_sort;
 mod scheduling_gates;
 mod taint_toleration;
 mod unavailable;
+mod volume_binding;
 
 use std::sync::Arc;
 
@@ -41,7 +42,7 @@ use crate::framework::{Plugin, PluginContext, Registry};
 
 type Make = fn(&PluginContext<'_>) -> Result<Arc<dyn Plugin>, String>;
 
-const AVAILABLE: [(&str, Make); 14] = [
+const AVAILABLE: [(&str, Make); 15] = [
     ("SchedulingGates", |_| Ok(Arc::new(scheduling_gates::SchedulingGates))),
     ("PrioritySort", |_| Ok(Arc::new(priority_sort::PrioritySort))),
     ("NodeUnschedulable", |_| {
@@ -55,6 +56,7 @@ const AVAILABLE: [(&str, Make); 14] = [
     ("DynamicResources", |_| {
         Ok(Arc::new(dynamic_resources::DynamicResources))
     }),
+    ("VolumeBinding", volume_binding::make),
     ("DefaultPreemption", default_preemption::make),
     (
         "NodeResourcesBalancedAllocation",

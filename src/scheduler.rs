@@ -159,6 +159,7 @@ impl Scheduler {
             may_act: options.may_act,
         });
         handle.set_waiting(Arc::<BindingPool>::clone(&binding));
+        handle.set_metrics(Arc::clone(&metrics));
         handle.set_activate(Arc::<SchedulingQueue>::clone(&queue));
         let statuses = Statuses {
             pods: WatchStatus::new("Pod"),

@@ -17,14 +17,14 @@ use crate::ids::{PodUid, Symbol};
 use crate::ledger::PromiseState;
 
 /// Most answers that tell us to come back later; then the pod goes back to the queue.
-const MAX_DEFERRALS: u32 = 10;
+pub(super) const MAX_DEFERRALS: u32 = 10;
 /// Most calls that may end without an answer; then the pod goes back to the queue. A call that was lost may still be
 /// under way: only the answer to another one makes sure of what it came to.
-const MAX_LOSSES: u32 = 3;
+pub(super) const MAX_LOSSES: u32 = 3;
 /// The wait when an answer says "later" and not when.
-const DEFAULT_RETRY: Duration = Duration::from_secs(1);
+pub(super) const DEFAULT_RETRY: Duration = Duration::from_secs(1);
 /// The longest wait that an answer may ask for.
-const MAX_RETRY: Duration = Duration::from_secs(60);
+pub(super) const MAX_RETRY: Duration = Duration::from_secs(60);
 /// Pauses between reads of an unknown outcome: from the first to the longest, doubling.
 const FIRST_READ_PAUSE: Duration = Duration::from_millis(100);
 const MAX_READ_PAUSE: Duration = Duration::from_secs(5);
@@ -124,8 +124,8 @@ struct PodNode {
 
 #[derive(Deserialize, Default)]
 #[serde(default)]
-struct StatusAnswer {
-    message: String,
+pub(super) struct StatusAnswer {
+    pub(super) message: String,
 }
 
 impl BindingPool {
@@ -185,7 +185,7 @@ impl BindingPool {
         (!is_there).then(|| Ending::Failed(bind_failure(plugin, &format!("node {:?} is gone", task.node))))
     }
 
-    async fn pause(&self, pause: Duration) {
+    pub(super) async fn pause(&self, pause: Duration) {
         tokio::select! {
             () = tokio::time::sleep(pause) => {}
             () = self.stopping.cancelled() => {}
@@ -340,7 +340,7 @@ async fn classify(response: Response<Body>) -> Answer {
     }
 }
 
-async fn read_body(response: Response<Body>) -> Result<bytes::Bytes, String> {
+pub(super) async fn read_body(response: Response<Body>) -> Result<bytes::Bytes, String> {
     let limited = Limited::new(response.into_body(), MAX_ANSWER_BYTES);
     limited
         .collect()

@@ -9,6 +9,7 @@ use futures::FutureExt as _;
 use futures::future::BoxFuture;
 use kube::Client;
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -21,6 +22,7 @@ use crate::cluster::{Cluster, PodInfo};
 use crate::framework::{ApiRequest, BindOutcome, Code, CycleState, NominatedNode, Status, WaitingPods};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{Exit, SchedulingQueue};
+use crate::sync::Mutex;
 use crate::telemetry::{AttemptResult, ExtensionPoint, Metrics, OperationLabel, StatusLabel, bind_span};
 
 /// The writers get this long to write what they have when the binds took all the time there was.
@@ -44,6 +46,8 @@ pub struct BindingPool {
     pub(super) slots: Arc<Slots>,
     pub(super) lanes: Arc<Lanes>,
     pub(super) waiting: Arc<WaitingMap>,
+    /// Wakes those who wait for what comes of a volume request.
+    pub(super) volumes: Arc<Notify>,
     pub(super) in_flight: Arc<AtomicUsize>,
     pub(super) tasks: TaskTracker,
     pub(super) writers: TaskTracker,
@@ -87,6 +91,12 @@ impl BindingPool {
     pub fn pod_removed(&self, pod: &Arc<PodInfo>) {
         self.failures.free(pod);
         self.waiting.remove(pod.uid);
+        self.volumes.notify_waiters();
+    }
+
+    /// Volume objects changed: tasks that wait for what comes of their requests look again.
+    pub fn volumes_changed(&self) {
+        self.volumes.notify_waiters();
     }
 
     /// Takes no more tasks; lets those under way finish until `within` is over, then makes them give up: each ends
@@ -188,13 +198,15 @@ impl BindingPool {
     /// PreBind, bind, and the end.
     async fn finish(&self, task: BindTask, acting: Vec<usize>, span: &tracing::Span, slot: Option<Slot>) {
         self.queue.done(&task.queued);
+        let slot = Mutex::new(slot);
         let prepared = tokio::select! {
             biased;
-            prepared = self.prepare(&task, &acting) => prepared,
+            prepared = self.prepare(&task, &acting, &slot) => prepared,
             () = self.stopping.cancelled() => Err(shutting_down()),
         };
         let ending = match prepared {
             Ok(()) => self.bind(&task).await,
+            Err(_) if !(self.may_act)() => Ending::Fenced,
             Err(failure) => Ending::Failed(failure),
         };
         span.record("result", ending.name());

@@ -229,6 +229,23 @@ impl NodeSelectorTerm {
         self.names.as_deref()
     }
 
+    /// The values of its first `In` requirement on the label `key`: only nodes with one of them can satisfy it. `None`:
+    /// it has no such requirement. A term that matches nothing narrows to no value.
+    #[must_use]
+    pub fn values_in(&self, key: Symbol) -> Option<&[Symbol]> {
+        let Ok(requirements) = &self.requirements else {
+            return Some(&[]);
+        };
+        if self.empty {
+            return Some(&[]);
+        }
+        let mut expressions = requirements.expressions.iter();
+        expressions.find_map(|requirement| match &requirement.op {
+            RequirementOp::In(values) if requirement.key == key => Some(&**values),
+            _ => None,
+        })
+    }
+
     /// Whether the node called `name` with `labels` satisfies it.
     #[must_use]
     pub fn matches(&self, name: Symbol, labels: &Labels) -> bool {

@@ -20,7 +20,7 @@ mod slot;
 mod storage;
 mod volume;
 
-pub use catalogue::{VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject};
+pub use catalogue::{VolumeCast, VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject};
 pub use claim::PersistentVolumeClaim;
 pub use in_tree::InTree;
 pub use pod_volume::{Disk, InlineDisk, PodVolume};

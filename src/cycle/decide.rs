@@ -206,7 +206,9 @@ mod tests {
         let scene = Scene::new(1);
         let pod = pod("a").build_in(&scene.cluster.classes);
         let (mut state, node) = (CycleState::default(), Symbol::new("n0"));
-        scene.profile.run_reserve(&mut state, &pod, node).unwrap();
+        let view = scene.view.cluster_view(&scene.cluster);
+        let info = view.nodes.get(NodeIdx(0)).unwrap();
+        scene.profile.run_reserve(&view, &mut state, &pod, info).unwrap();
         assert!(matches!(
             scene.profile.run_permit(&state, &pod, node),
             PermitRun::Proceed(_)

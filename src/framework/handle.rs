@@ -6,6 +6,7 @@
 use std::sync::{Arc, OnceLock};
 
 use crate::ids::{PodUid, Symbol};
+use crate::telemetry::{Metrics, VolumeStage};
 
 /// Pods that wait at Permit.
 pub trait WaitingPods: Send + Sync {
@@ -28,6 +29,7 @@ pub trait Activate: Send + Sync {
 pub struct Handle {
     waiting: OnceLock<Arc<dyn WaitingPods>>,
     activate: OnceLock<Arc<dyn Activate>>,
+    metrics: OnceLock<Arc<Metrics>>,
 }
 
 impl std::fmt::Debug for Handle {
@@ -45,6 +47,18 @@ impl Handle {
     /// Says who activates pods; only the first call counts.
     pub fn set_activate(&self, activate: Arc<dyn Activate>) {
         self.activate.get_or_init(|| activate);
+    }
+
+    /// Says who counts; only the first call counts.
+    pub fn set_metrics(&self, metrics: Arc<Metrics>) {
+        self.metrics.get_or_init(|| metrics);
+    }
+
+    /// Counts a failure with a pod's volumes.
+    pub fn volume_stage_failed(&self, stage: VolumeStage) {
+        if let Some(metrics) = self.metrics.get() {
+            metrics.volume_stage_failed(stage);
+        }
     }
 
     /// See [`WaitingPods::allow`].

@@ -10,7 +10,7 @@ use crate::clock::Nanos;
 use smallvec::SmallVec;
 
 use crate::cluster::{ClusterView, NodeInfo, PodClass, PodInfo};
-use crate::framework::{CycleState, EventHint, Profile, Status};
+use crate::framework::{CycleState, EventHint, PreBindAction, Profile, Status};
 use crate::ids::{NodeIdx, Symbol};
 use crate::ledger::Checks;
 
@@ -370,7 +370,13 @@ pub trait NormalizeScore: Send + Sync {
 /// Keeps books of its own about pods that were given a node.
 pub trait Reserve: Plugin {
     /// The pod is about to be given the node.
-    fn reserve_pod(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol) -> Status;
+    fn reserve_pod(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        node: &NodeInfo,
+    ) -> Status;
     /// It will not be after all. Called for every plugin, also when its own reserve failed or did not run.
     fn unreserve_pod(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol);
 }
@@ -396,9 +402,9 @@ pub trait PreBind: Plugin {
     fn allow_parallel(&self) -> bool {
         false
     }
-    /// Acts. The future runs in the binding pool under its deadline; dropping it must leave nothing half done that
+    /// Acts. A future runs in the binding pool under its deadline; dropping it must leave nothing half done that
     /// unreserve does not undo.
-    fn pre_bind_pod(&self, state: &CycleState, pod: &PodInfo, node: Symbol) -> BoxFuture<'static, Status>;
+    fn pre_bind_pod(&self, state: &CycleState, pod: &PodInfo, node: Symbol) -> PreBindAction;
 }
 
 /// How a plugin binds.

@@ -1,6 +1,6 @@
 //! Pieces that queueing hints share.
 
-use crate::cluster::{NodeSpec, PodInfo};
+use crate::cluster::{NodeSpec, PodInfo, VolumeCast};
 use crate::framework::{EventObject, QueueingHint};
 
 /// What a hint returns.
@@ -45,5 +45,30 @@ pub(super) fn changed_node(event: &EventObject) -> Result<(Option<&NodeSpec>, &N
     match event {
         EventObject::Node { old, new: Some(new) } => Ok((old.as_deref(), new)),
         _ => Err("expected the node that was added or updated".to_owned()),
+    }
+}
+
+/// A volume object before its change, if it was there, and after.
+///
+/// # Errors
+/// The event is not about an object of this kind that is there.
+pub(super) fn changed_volume_object<T: VolumeCast>(event: &EventObject) -> Result<(Option<&T>, &T), String> {
+    let EventObject::Volume { old, new: Some(new) } = event else {
+        return Err("expected the volume object that was added or updated".to_owned());
+    };
+    let new = T::cast(new).ok_or_else(|| "expected a volume object of another kind".to_owned())?;
+    Ok((old.as_ref().and_then(T::cast), new))
+}
+
+/// The volume object that went.
+///
+/// # Errors
+/// The event is not about an object of this kind that went.
+pub(super) fn deleted_volume_object<T: VolumeCast>(event: &EventObject) -> Result<&T, String> {
+    match event {
+        EventObject::Volume { old: Some(old), .. } => {
+            T::cast(old).ok_or_else(|| "expected a volume object of another kind".to_owned())
+        }
+        _ => Err("expected the volume object that was deleted".to_owned()),
     }
 }

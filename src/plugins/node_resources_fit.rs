@@ -29,7 +29,7 @@ use crate::plugins::hints::{Hint, changed_node, changed_pod, deleted_pod, queue_
 use crate::plugins::wrong_args;
 use crate::resources::{Resource, Resources, is_extended};
 
-pub(super) use strategy::weighted_resources;
+pub(super) use strategy::{Shape, weighted_resources};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("NodeResourcesFit"));
 static TOO_MANY_PODS: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("Too many pods"));

@@ -19,17 +19,15 @@ use crate::plugins::hints::{changed_pod, queue_if};
 pub(super) enum Later {
     VolumeRestrictions,
     NodeVolumeLimits,
-    VolumeBinding,
     VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
 }
 
 impl Later {
-    pub(super) const ALL: [Self; 6] = [
+    pub(super) const ALL: [Self; 5] = [
         Self::VolumeRestrictions,
         Self::NodeVolumeLimits,
-        Self::VolumeBinding,
         Self::VolumeZone,
         Self::PodTopologySpread,
         Self::InterPodAffinity,
@@ -39,7 +37,6 @@ impl Later {
         match self {
             Self::VolumeRestrictions => "VolumeRestrictions",
             Self::NodeVolumeLimits => "NodeVolumeLimits",
-            Self::VolumeBinding => "VolumeBinding",
             Self::VolumeZone => "VolumeZone",
             Self::PodTopologySpread => "PodTopologySpread",
             Self::InterPodAffinity => "InterPodAffinity",
@@ -49,7 +46,7 @@ impl Later {
     /// The part of a pod that it cannot evaluate.
     const fn part(self) -> Unsupported {
         match self {
-            Self::VolumeRestrictions | Self::NodeVolumeLimits | Self::VolumeBinding | Self::VolumeZone => {
+            Self::VolumeRestrictions | Self::NodeVolumeLimits | Self::VolumeZone => {
                 Unsupported::Volumes
             }
             Self::PodTopologySpread => Unsupported::HardSpread,
@@ -172,13 +169,13 @@ mod tests {
                 ],
             ),
             (
-                "VolumeBinding",
+                "VolumeZone",
                 pod("p").field(
                     &["spec", "volumes"],
                     json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
                 ),
                 expect![
-                    "UU pod uses a PersistentVolumeClaim, a generic ephemeral volume or an attachable disk, which this release's VolumeBinding does not evaluate yet"
+                    "UU pod uses a PersistentVolumeClaim, a generic ephemeral volume or an attachable disk, which this release's VolumeZone does not evaluate yet"
                 ],
             ),
             (

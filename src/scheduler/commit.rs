@@ -112,7 +112,10 @@ impl Worker {
         let checks = queued.profile.reserve_checks(&queued.pod);
         let ledger = &self.parts.cluster.ledger;
         match ledger.reserve(&queued.pod.charge, &checks, node, info.incarnation) {
-            Ok(_) => Committed::Reserved(queued.profile.run_reserve(state, &queued.pod, info.name)),
+            Ok(_) => {
+                let view = self.view.cluster_view(&self.parts.cluster);
+                Committed::Reserved(queued.profile.run_reserve(&view, state, &queued.pod, info))
+            }
             Err(ReserveError::Conflict(_) | ReserveError::NodeGone) => Committed::Conflict,
             Err(ReserveError::AlreadyPromised | ReserveError::Overtaken) => Committed::Settled,
         }

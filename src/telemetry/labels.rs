@@ -46,6 +46,18 @@ label_enum! {
 }
 
 label_enum! {
+    /// What failed of a pod's volumes, spelled as in `volume_scheduling_stage_error_total`.
+    VolumeStage {
+        /// Looking at a node.
+        Predicate => "predicate",
+        /// Promising volumes.
+        Assume => "assume",
+        /// Writing what was promised, and waiting for what comes of it.
+        Bind => "bind",
+    }
+}
+
+label_enum! {
     /// An extension point, spelled as in `framework_extension_point_duration_seconds`.
     ExtensionPoint {
         /// Before the pod may enter the active queue.

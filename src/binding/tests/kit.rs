@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use futures::future::BoxFuture;
 use serde_json::Value;
 use supercargo_apiserver::faults::{FaultAction, FaultRule};
 use supercargo_apiserver::{Server, ServerConfig, ServerHandle};
@@ -14,10 +13,10 @@ use supercargo_config::plugins::{EnabledPlugin, Plugins};
 use crate::binding::{BindTask, BindingParts, BindingPool, FailureHandler, start};
 use crate::client::{ClientOptions, ClientSet, Source};
 use crate::clock::{Clock, ManualClock, Nanos};
-use crate::cluster::{Cluster, LabelVisibility, PodInfo};
+use crate::cluster::{Cluster, ClusterView, LabelVisibility, NodeInfo, PodInfo};
 use crate::framework::{
     ActionType, ApiRequest, Bind, BindOutcome, CycleState, EventHint, EventObject, EventResource, Handle, Observer,
-    Plugin, PostBind, PreBind, Profile, Profiles, QueueSort, QueueingHint, Registry, Reserve, SortKey, Status,
+    Plugin, PostBind, PreBind, PreBindAction, Profile, Profiles, QueueSort, QueueingHint, Registry, Reserve, SortKey, Status,
 };
 use crate::ids::{NodeIdx, PodUid, Symbol};
 use crate::ledger::{Checks, PromiseState};
@@ -85,7 +84,7 @@ impl QueueSort for Actor {
 }
 
 impl Reserve for Actor {
-    fn reserve_pod(&self, _: &mut CycleState, _: &PodInfo, _: Symbol) -> Status {
+    fn reserve_pod(&self, _: &ClusterView<'_>, _: &mut CycleState, _: &PodInfo, _: &NodeInfo) -> Status {
         Status::SUCCESS
     }
 
@@ -100,12 +99,12 @@ impl PreBind for Actor {
         if acts { Status::SUCCESS } else { Status::SKIP }
     }
 
-    fn pre_bind_pod(&self, _: &CycleState, _: &PodInfo, _: Symbol) -> BoxFuture<'static, Status> {
+    fn pre_bind_pod(&self, _: &CycleState, _: &PodInfo, _: Symbol) -> PreBindAction {
         if self.0.hang_in_pre_bind.load(Ordering::Relaxed) {
-            return Box::pin(std::future::pending());
+            return PreBindAction::Future(Box::pin(std::future::pending()));
         }
         let status = self.0.pre_bind.lock().clone().unwrap_or_default();
-        Box::pin(std::future::ready(status))
+        PreBindAction::Future(Box::pin(std::future::ready(status)))
     }
 }
 

@@ -103,6 +103,35 @@ impl VolumeObject {
     }
 }
 
+/// A kind of object in a [`VolumeObject`].
+pub trait VolumeCast: Sized {
+    /// The object, if it is of this kind.
+    fn cast(object: &VolumeObject) -> Option<&Self>;
+}
+
+macro_rules! cast {
+    ($($variant:ident => $type:ty),+ $(,)?) => {
+        $(impl VolumeCast for $type {
+            fn cast(object: &VolumeObject) -> Option<&Self> {
+                match object {
+                    VolumeObject::$variant(it) => Some(it),
+                    _ => None,
+                }
+            }
+        })+
+    };
+}
+
+cast!(
+    Volume => PersistentVolume,
+    Claim => PersistentVolumeClaim,
+    Class => StorageClass,
+    CsiNode => CsiNode,
+    CsiDriver => CsiDriver,
+    Capacity => CsiStorageCapacity,
+    Attachment => VolumeAttachment,
+);
+
 type Map<K, V> = DashMap<K, V, FxBuildHasher>;
 type ByName<V> = FxHashMap<Box<str>, V>;
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::cluster::PodInfo;
+use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{Code, CycleState, Plugin, Profile, Status};
 use crate::ids::Symbol;
 use crate::telemetry::ExtensionPoint;
@@ -35,20 +35,32 @@ impl Profile {
     ///
     /// # Errors
     /// The rejection with its plugin, or the failure.
-    pub fn run_reserve(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol) -> Result<(), Status> {
+    pub fn run_reserve(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        node: &NodeInfo,
+    ) -> Result<(), Status> {
         self.timed(
             ExtensionPoint::Reserve,
             self.reserve.len(),
-            || self.reserve_plugins(state, pod, node),
+            || self.reserve_plugins(cluster, state, pod, node),
             code_of,
         )
     }
 
-    fn reserve_plugins(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol) -> Result<(), Status> {
+    fn reserve_plugins(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &mut CycleState,
+        pod: &PodInfo,
+        node: &NodeInfo,
+    ) -> Result<(), Status> {
         let mut laps = self.plugin_stopwatch(state);
         for plugin in &self.reserve {
             let Some(reserve) = plugin.reserve() else { continue };
-            let status = reserve.reserve_pod(state, pod, node);
+            let status = reserve.reserve_pod(cluster, state, pod, node);
             laps.plugin(plugin.name(), ExtensionPoint::Reserve, status.code);
             if status.is_rejected() {
                 return Err(status.by(plugin.name()));

@@ -112,15 +112,15 @@ fn share_of(part: i64, whole: i64) -> i64 {
 }
 
 /// A piecewise linear function of utilisation.
-struct Shape(Box<[(i64, i64)]>);
+pub(in crate::plugins) struct Shape(Box<[(i64, i64)]>);
 
 impl Shape {
-    fn new(points: &[ShapePoint]) -> Self {
+    pub(in crate::plugins) fn new(points: &[ShapePoint]) -> Self {
         let corner = |p: &ShapePoint| (i64::from(p.utilization), i64::from(p.score) * SHAPE_FACTOR);
         Self(points.iter().map(corner).collect())
     }
 
-    fn at(&self, utilization: i64) -> i64 {
+    pub(in crate::plugins) fn at(&self, utilization: i64) -> i64 {
         let mut before: Option<(i64, i64)> = None;
         for (x, y) in &self.0 {
             if utilization <= *x {

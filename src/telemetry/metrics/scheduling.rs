@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::super::cells::{Buckets, Counter, Histogram, Table};
 use super::super::encode::Page;
-use super::super::labels::{AttemptResult, Outcome, StatusLabel};
+use super::super::labels::{AttemptResult, Outcome, StatusLabel, VolumeStage};
 use super::super::names::Names;
 use super::{MAX_PROFILES, Metrics, split_index, table_index};
 
@@ -36,6 +36,8 @@ pub(super) struct Cells {
     eviction_duration: Table<Histogram>,
     /// `[outcome]`
     evictions: Table<Counter>,
+    /// `[stage]`
+    volume_stage_errors: Table<Counter>,
 }
 
 impl Cells {
@@ -52,6 +54,7 @@ impl Cells {
             preemption_victims: Histogram::new(&VICTIMS),
             eviction_duration: Table::new(Outcome::ALL.len()),
             evictions: Table::new(Outcome::ALL.len()),
+            volume_stage_errors: Table::new(VolumeStage::ALL.len()),
         }
     }
 
@@ -113,6 +116,14 @@ impl Cells {
                     )],
                     cell.view(),
                 )
+            }),
+        )?;
+        page.counters(
+            "scheduler_volume_scheduling_stage_error",
+            "[ALPHA] Failures with a pod's volumes, by what was being done",
+            self.volume_stage_errors.used().map(|(index, cell)| {
+                let stage = VolumeStage::ALL.get(index).map_or("", |stage| stage.as_str());
+                (vec![("operation", stage)], cell.value())
             }),
         )?;
         self.write_preemption(page)
@@ -211,6 +222,13 @@ impl Metrics {
     /// DefaultPreemption's PostFilter ran.
     pub fn preemption_attempt(&self) {
         self.scheduling.preemption_attempts.add(1);
+    }
+
+    /// Something failed with a pod's volumes.
+    pub fn volume_stage_failed(&self, stage: VolumeStage) {
+        if let Some(cell) = self.scheduling.volume_stage_errors.cell(stage.index(), Counter::default) {
+            cell.add(1);
+        }
     }
 
     /// A preemption chose `victims` pods.
