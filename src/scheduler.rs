@@ -12,6 +12,7 @@ mod commit;
 mod handling;
 mod ingest;
 mod kept;
+mod kept_volumes;
 mod threads;
 mod watches;
 mod worker;

@@ -90,6 +90,9 @@ fn forget<T: Kept>(key: &ObjectKey, ingest: &Ingest) {
 fn tell(told: Option<Told>, ingest: &Ingest) {
     if let Some((event, object)) = told.flatten() {
         ingest.queue.on_event(event, &object, None);
+        if matches!(object, EventObject::Volume { .. }) {
+            ingest.binding.volumes_changed();
+        }
     }
 }
 

@@ -11,7 +11,10 @@ use crate::cluster::watch::{
     Delivery, Object, OwnerObject, ReplicaSets, ReplicationControllers, StatefulSets, WatchParts, WatchStatus, Watched,
     watch,
 };
-use crate::cluster::{Budget, NamespaceLabels, ServiceSelector};
+use crate::cluster::{
+    Budget, CsiDriver, CsiNode, CsiStorageCapacity, NamespaceLabels, PersistentVolume, PersistentVolumeClaim,
+    ServiceSelector, StorageClass, VolumeAttachment,
+};
 
 /// Deliveries on their way: at 2 KB each, 32 MB; more only makes the watches wait.
 const ROAD_LENGTH: usize = 16_384;
@@ -39,6 +42,13 @@ pub(super) fn kept_kinds() -> Kinds {
         kind::<OwnerObject<ReplicationControllers>>(),
         kind::<OwnerObject<ReplicaSets>>(),
         kind::<OwnerObject<StatefulSets>>(),
+        kind::<PersistentVolume>(),
+        kind::<PersistentVolumeClaim>(),
+        kind::<StorageClass>(),
+        kind::<CsiNode>(),
+        kind::<CsiDriver>(),
+        kind::<CsiStorageCapacity>(),
+        kind::<VolumeAttachment>(),
     ]
 }
 

@@ -72,19 +72,33 @@ impl VolumeObject {
     /// Its kind and name.
     #[must_use]
     pub fn key(&self) -> VolumeKey {
-        let key = |kind, namespace, name: &str| VolumeKey {
-            kind,
+        let (namespace, name) = match self {
+            Self::Volume(it) => (None, &*it.name),
+            Self::Claim(it) => (Some(it.namespace), &*it.name),
+            Self::Class(it) => (None, it.name.as_str()),
+            Self::CsiNode(it) => (None, it.name.as_str()),
+            Self::CsiDriver(it) => (None, it.name.as_str()),
+            Self::Capacity(it) => (Some(it.namespace), &*it.name),
+            Self::Attachment(it) => (None, &*it.name),
+        };
+        VolumeKey {
+            kind: self.kind(),
             namespace,
             name: name.into(),
-        };
+        }
+    }
+
+    /// The kind.
+    #[must_use]
+    pub const fn kind(&self) -> VolumeKind {
         match self {
-            Self::Volume(it) => key(VolumeKind::Volume, None, &it.name),
-            Self::Claim(it) => key(VolumeKind::Claim, Some(it.namespace), &it.name),
-            Self::Class(it) => key(VolumeKind::Class, None, it.name.as_str()),
-            Self::CsiNode(it) => key(VolumeKind::CsiNode, None, it.name.as_str()),
-            Self::CsiDriver(it) => key(VolumeKind::CsiDriver, None, it.name.as_str()),
-            Self::Capacity(it) => key(VolumeKind::Capacity, Some(it.namespace), &it.name),
-            Self::Attachment(it) => key(VolumeKind::Attachment, None, &it.name),
+            Self::Volume(_) => VolumeKind::Volume,
+            Self::Claim(_) => VolumeKind::Claim,
+            Self::Class(_) => VolumeKind::Class,
+            Self::CsiNode(_) => VolumeKind::CsiNode,
+            Self::CsiDriver(_) => VolumeKind::CsiDriver,
+            Self::Capacity(_) => VolumeKind::Capacity,
+            Self::Attachment(_) => VolumeKind::Attachment,
         }
     }
 
@@ -405,17 +419,9 @@ impl VolumeCatalogue {
         Some(Arc::clone(slot.seen()))
     }
 
-    /// After a relist of a kind: removes every object of it that was not listed, and gives them back.
-    pub fn retain(&self, kind: VolumeKind, listed: &FxHashSet<VolumeKey>) -> Vec<VolumeObject> {
-        let gone: Vec<VolumeKey> = self
-            .keys(kind)
-            .into_iter()
-            .filter(|key| !listed.contains(key))
-            .collect();
-        gone.iter().filter_map(|key| self.remove(key)).collect()
-    }
-
-    fn keys(&self, kind: VolumeKind) -> Vec<VolumeKey> {
+    /// The objects of a kind, in no order.
+    #[must_use]
+    pub fn keys(&self, kind: VolumeKind) -> Vec<VolumeKey> {
         fn symbols<T>(map: &Map<Symbol, Arc<T>>) -> Vec<FullName> {
             map.iter().map(|object| (None, object.key().as_str().into())).collect()
         }
