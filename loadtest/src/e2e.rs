@@ -5,16 +5,18 @@
 //! run on the embedded API server and on a real control plane. `SUPERCARGO_E2E_SCHEDULER=kube-scheduler` runs those
 //! that apply with the real kube-scheduler instead, which tells whether a scenario asks for what upstream does.
 //!
-//! Reading order: [`world`] (servers, schedulers), [`wait`], [`objects`] (nodes and pods in a line), [`scenarios`].
+//! Reading order: [`world`] (servers, schedulers), [`wait`], [`objects`] (nodes and pods in a line),
+//! [`volume_controller`], [`scenarios`].
 //!
 //! Does not: measure, or know what is inside the scheduler.
 
 pub mod objects;
 pub mod scenarios;
+pub mod volume_controller;
 pub mod wait;
 pub mod world;
 
-pub use world::{Backend, World, run};
+pub use world::{Backend, World, run, run_with_controllers};
 
 /// Declares one test for each scenario, on a backend: `e2e_tests!(Backend::Embedded);`.
 #[macro_export]
@@ -34,6 +36,11 @@ macro_rules! e2e_tests {
             waking::gated_pod_waits_for_its_gates,
             waking::recreated_pod_is_scheduled_again,
             waking::readded_node_is_used_afresh,
+            claims::local_volumes_are_bound,
+            claims::late_claim_wakes_its_pod,
+            claims::class_that_is_gone_is_waited_for,
+            claims::volumes_are_made_for_the_selected_node,
+            claims::half_done_bindings_are_taken_back,
             failures::restarted_scheduler_loses_nothing,
             failures::api_outage_loses_nothing,
             failures::unreachable_api_is_reported,

@@ -108,6 +108,13 @@ impl PodBuilder {
         self
     }
 
+    /// These volumes.
+    #[must_use]
+    pub fn volumes(mut self, volumes: Vec<serde_json::Value>) -> Self {
+        self.0["spec"]["volumes"] = volumes.into();
+        self
+    }
+
     /// A scheduling gate.
     #[must_use]
     pub fn gate(mut self, name: &str) -> Self {

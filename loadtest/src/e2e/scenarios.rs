@@ -6,6 +6,7 @@
 //! Does not: know which API server it runs on, but where a fault can be made on one only.
 
 pub mod basic;
+pub mod claims;
 pub mod election;
 pub mod failures;
 pub mod waking;

@@ -60,6 +60,8 @@ pub struct World {
     pub dir: PathBuf,
     /// Whether the scheduler under test is kube-scheduler: scenarios about our own promises then return at once.
     pub upstream: bool,
+    /// Whether kube-controller-manager is at work.
+    pub has_controllers: bool,
     server: Server,
     admin: PathBuf,
     kubeconfig: PathBuf,
@@ -132,6 +134,42 @@ where
     }
 }
 
+/// Runs one scenario on a real control plane of its own with kube-controller-manager; panics as [`run`] does.
+///
+/// # Panics
+/// When the scenario fails or takes too long.
+pub fn run_with_controllers<F>(name: &str, scenario: F)
+where
+    F: AsyncFnOnce(&mut World) -> Result<()>,
+{
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build();
+    let outcome = runtime.context("cannot start the runtime").and_then(|runtime| {
+        // As all real scenarios, one after another.
+        let _turn = PLANE.lock();
+        runtime.block_on(async {
+            let options = Options {
+                controller_manager: true,
+                ..Options::default()
+            };
+            let plane = ControlPlane::start(&options).await?;
+            let mut world = World::create(Backend::Real, Some(plane)).await?;
+            world.has_controllers = true;
+            let ended = tokio::time::timeout(SCENARIO_LIMIT, scenario(&mut world)).await;
+            let outcome = ended.unwrap_or_else(|_| bail!("not over after {SCENARIO_LIMIT:?}"));
+            outcome.map_err(|error| anyhow!("{error:#}\n{}", world.logs()))
+        })
+    });
+    if let Err(error) = outcome {
+        #[expect(clippy::panic, reason = "a failed scenario fails its test")]
+        {
+            panic!("{name} with controllers: {error:#}");
+        }
+    }
+}
+
 impl World {
     async fn create(backend: Backend, plane: Option<ControlPlane>) -> Result<Self> {
         let temporary = tempfile::tempdir().context("cannot create a temporary folder")?;
@@ -162,6 +200,7 @@ impl World {
             client,
             dir,
             upstream,
+            has_controllers: false,
             server,
             admin,
             kubeconfig,

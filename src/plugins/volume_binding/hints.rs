@@ -2,7 +2,7 @@
 
 use crate::cluster::{CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolumeClaim, PodInfo, PodVolume, StorageClass};
 use crate::framework::{ActionType, EventHint, EventObject, EventResource};
-use crate::plugins::hints::{Hint, changed_volume_object, queue_if};
+use crate::plugins::hints::{Hint, changed_volume_object, deleted_pod, queue_if};
 
 pub(super) fn events() -> Vec<EventHint> {
     let comes_or_changes = ActionType::ADD.or(ActionType::UPDATE);
@@ -12,6 +12,7 @@ pub(super) fn events() -> Vec<EventHint> {
         EventHint::when(EventResource::PersistentVolumeClaim, comes_or_changes, claim),
         EventHint::always(EventResource::PersistentVolume, comes_or_changes),
         EventHint::always(EventResource::Node, node),
+        EventHint::when(EventResource::AssignedPod, ActionType::DELETE, |_, event| released(event)).by_class(),
         EventHint::when(EventResource::CsiNode, comes_or_changes, |_, event| csi_node(event)).by_class(),
         EventHint::when(EventResource::CsiDriver, ActionType::UPDATE, csi_driver).by_class(),
         EventHint::when(EventResource::CsiStorageCapacity, comes_or_changes, |_, event| {
@@ -33,6 +34,13 @@ fn claim(pod: &PodInfo, event: &EventObject) -> Hint {
         new.namespace == pod.namespace
             && volumes.any(|volume| volume.claim_name(&pod.name).as_deref() == Some(&*new.name)),
     )
+}
+
+/// Volumes that were promised to a pod are free again when it gives its node back. The API server knew nothing of the
+/// promise, so no change of a volume tells. Not among upstream's events.
+fn released(event: &EventObject) -> Hint {
+    let mut volumes = deleted_pod(event)?.spec.volumes.iter();
+    queue_if(volumes.any(|volume| matches!(volume, PodVolume::Claim(_) | PodVolume::Ephemeral(_))))
 }
 
 fn csi_node(event: &EventObject) -> Hint {
