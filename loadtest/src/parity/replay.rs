@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::value::RawValue;
-use supercargo::cluster::watch::{DecodedPod, decode_budget, decode_node, decode_pod};
-use supercargo::cluster::{ClassTable, LabelVisibility, PodInfo};
+use supercargo::cluster::watch::{DecodedPod, decode_budget, decode_node, decode_pod, decode_volume_object};
+use supercargo::cluster::{ClassTable, LabelVisibility, PodInfo, VolumeKind};
 use supercargo::cycle::full::{self, Evaluation, NO_NODES, Outcome};
 use supercargo::framework::{CycleState, Handle, PreFilterRun, Profile, Profiles, ScoreRun, Status};
 use supercargo::ids::NodeIdx;
@@ -28,6 +28,17 @@ pub(super) enum Replayed {
 
 /// Scores 0 everywhere without claims, and is not recorded.
 const NOT_RECORDED: &str = "DynamicResources";
+
+/// Collections of volume objects.
+const VOLUME_OBJECTS: [(&str, VolumeKind); 7] = [
+    ("persistentVolumes", VolumeKind::Volume),
+    ("persistentVolumeClaims", VolumeKind::Claim),
+    ("storageClasses", VolumeKind::Class),
+    ("csiNodes", VolumeKind::CsiNode),
+    ("csiDrivers", VolumeKind::CsiDriver),
+    ("csiStorageCapacities", VolumeKind::Capacity),
+    ("volumeAttachments", VolumeKind::Attachment),
+];
 
 /// Replays a record; what stands in the way of that is a difference like any other.
 pub(super) fn replay(record: &Record) -> Replayed {
@@ -64,6 +75,11 @@ impl Case {
         }
         for raw in record.collection("podDisruptionBudgets") {
             world.add_budget(decode_budget(raw.get())?);
+        }
+        for (collection, kind) in VOLUME_OBJECTS {
+            for raw in record.collection(collection) {
+                world.add_volume_object(decode_volume_object(kind, raw.get())?);
+            }
         }
         let pending = |raw: &RawValue| -> Result<Arc<PodInfo>> {
             let decoded = DecodedPod::from_json(raw.get())?.into_pending();
@@ -134,6 +150,8 @@ fn single(case: &Case, pod: &PodInfo, expected: &Decision, theme: &str) -> Resul
 
 fn sequence(case: &mut Case, steps: &[Step]) -> Result<Vec<String>> {
     let mut found = Vec::new();
+    // What the plugins promised stands as long as these live.
+    let mut reserved = Vec::new();
     for (at, (pod, expected)) in case.pending.clone().iter().zip(steps).enumerate() {
         let mut decision = decide(case, pod)?;
         decision.sort();
@@ -150,7 +168,9 @@ fn sequence(case: &mut Case, steps: &[Step]) -> Result<Vec<String>> {
         found.extend(differences(&format!("steps[{at}]"), &expected, &actual));
         // As recorded, so that one difference does not bring on others.
         if let Some(node) = &expected.chosen {
-            case.world.assume(pod, supercargo::ids::Symbol::new(node));
+            let name = supercargo::ids::Symbol::new(node);
+            reserved.push(case.reserve(pod, name)?);
+            case.world.assume(pod, name);
         }
     }
     Ok(found)
@@ -191,6 +211,19 @@ fn verdict(status: &Status) -> Verdict {
 }
 
 impl Case {
+    /// Lets the plugins reserve what a pod needs on a node.
+    fn reserve(&self, pod: &PodInfo, node: supercargo::ids::Symbol) -> Result<CycleState> {
+        let (profile, view) = (self.profile(pod)?, self.world.view());
+        let node = view.nodes.find(node).and_then(|idx| view.nodes.get(idx));
+        let node = node.context("the chosen node is not there")?;
+        let mut state = CycleState::default();
+        let prepared = profile.run_pre_filter(&view, &mut state, pod);
+        anyhow::ensure!(matches!(prepared, PreFilterRun::Proceed(_)), "the pod is rejected");
+        let reserved = profile.run_reserve(&view, &mut state, pod, node);
+        reserved.map_err(|status| anyhow::anyhow!("cannot reserve: {}", status.message()))?;
+        Ok(state)
+    }
+
     fn name(&self, idx: NodeIdx) -> String {
         let node = self.world.nodes().get(idx);
         node.map_or_else(|| format!("{idx:?}"), |node| node.name.as_str().to_owned())
