@@ -218,7 +218,11 @@ impl VolumeBinding {
             let found = node::look(&claims, cluster.volumes, node)?;
             if !found.fits() {
                 let reasons = found.status().message();
-                return Err(if last.is_empty() { reasons } else { format!("{last}: {reasons}") });
+                return Err(if last.is_empty() {
+                    reasons
+                } else {
+                    format!("{last}: {reasons}")
+                });
             }
             let handle = Arc::clone(&self.handle);
             match Promise::make(cluster.volumes, &claims, &found, node.name, self.timeout, handle) {
@@ -232,13 +236,7 @@ impl VolumeBinding {
 }
 
 impl Reserve for VolumeBinding {
-    fn reserve_pod(
-        &self,
-        cluster: &ClusterView<'_>,
-        state: &mut CycleState,
-        pod: &PodInfo,
-        node: &NodeInfo,
-    ) -> Status {
+    fn reserve_pod(&self, cluster: &ClusterView<'_>, state: &mut CycleState, pod: &PodInfo, node: &NodeInfo) -> Status {
         let Some(claims) = claims_in(state) else {
             return Status::SUCCESS;
         };

@@ -70,7 +70,13 @@ fn forget(kind: VolumeKind, cluster: &Cluster, (namespace, name): &ObjectKey) ->
     };
     let old = cluster.volumes.remove(&key)?;
     let event = ClusterEvent::new(resource(kind), ActionType::DELETE);
-    Some(Some((event, EventObject::Volume { old: Some(old), new: None })))
+    Some(Some((
+        event,
+        EventObject::Volume {
+            old: Some(old),
+            new: None,
+        },
+    )))
 }
 
 fn keys(kind: VolumeKind, cluster: &Cluster) -> Vec<ObjectKey> {

@@ -114,7 +114,10 @@ async fn make(volumes: &Api<PersistentVolume>, claim: &PersistentVolumeClaim) ->
                 {"key": "kubernetes.io/hostname", "operator": "In", "values": [node]}]}]}},
         },
     });
-    match volumes.create(&PostParams::default(), &serde_json::from_value(object)?).await {
+    match volumes
+        .create(&PostParams::default(), &serde_json::from_value(object)?)
+        .await
+    {
         Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
         other => Ok(other.map(drop)?),
     }

@@ -9,9 +9,7 @@ use std::sync::{Arc, LazyLock};
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{
-    LabelSelector, Labels, PersistentVolume, PersistentVolumeClaim, VolumeCatalogue, reaches,
-};
+use crate::cluster::{LabelSelector, Labels, PersistentVolume, PersistentVolumeClaim, VolumeCatalogue, reaches};
 use crate::ids::Symbol;
 
 static HOSTNAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("kubernetes.io/hostname"));
@@ -40,7 +38,9 @@ impl Candidates {
             Some(Ok(selector)) => Some(selector),
             Some(Err(error)) => {
                 let name = claim.full_name();
-                return Err(format!("error creating internal label selector for claim: {name}: {error}"));
+                return Err(format!(
+                    "error creating internal label selector for claim: {name}: {error}"
+                ));
             }
         };
         let mut candidates = Self::default();
@@ -77,13 +77,16 @@ impl Candidates {
         labels: &Labels,
         taken: impl Fn(&PersistentVolume) -> bool,
     ) -> Option<&Arc<PersistentVolume>> {
-        let suits = |volume: &&Arc<PersistentVolume>| !taken(volume) && reaches(volume.node_affinity.as_deref(), labels);
+        let suits =
+            |volume: &&Arc<PersistentVolume>| !taken(volume) && reaches(volume.node_affinity.as_deref(), labels);
         if let Some(reserved) = self.reserved.iter().find(|volume| !taken(volume)) {
             return Some(reserved).filter(suits);
         }
         let local = labels.get(*HOSTNAME).and_then(|host| self.by_host.get(&host));
         let first = |positions: &[u32]| {
-            let volumes = positions.iter().filter_map(|at| Some((*at, self.free.get(*at as usize)?)));
+            let volumes = positions
+                .iter()
+                .filter_map(|at| Some((*at, self.free.get(*at as usize)?)));
             let mut suiting = volumes.filter(|(_, volume)| suits(volume));
             suiting.next()
         };

@@ -128,7 +128,9 @@ fn is_delayed(volumes: &VolumeCatalogue, claim: &PersistentVolumeClaim) -> Resul
     match class.binding_mode {
         None => {
             let name = class.name;
-            Err(Status::error(format!("VolumeBindingMode not set for StorageClass {name:?}")))
+            Err(Status::error(format!(
+                "VolumeBindingMode not set for StorageClass {name:?}"
+            )))
         }
         Some(mode) => Ok(mode == BindingMode::WaitForFirstConsumer && claim.volume_name.is_none()),
     }
@@ -141,12 +143,16 @@ fn provision(volumes: &VolumeCatalogue, claim: &PersistentVolumeClaim) -> Provis
     let Some(class) = volumes.storage_class(name) else {
         return Provision::Fails(format!("failed to find storage class {name:?}"));
     };
-    let provisioner = class.provisioner.filter(|provisioner| provisioner.as_str() != NO_PROVISIONER);
+    let provisioner = class
+        .provisioner
+        .filter(|provisioner| provisioner.as_str() != NO_PROVISIONER);
     let Some(provisioner) = provisioner else {
         return Provision::Never;
     };
     let tells_capacity = claim.request.is_some()
-        && volumes.csi_driver(provisioner).is_some_and(|driver| driver.storage_capacity);
+        && volumes
+            .csi_driver(provisioner)
+            .is_some_and(|driver| driver.storage_capacity);
     Provision::Where {
         capacities: tells_capacity.then(|| volumes.capacities(name)),
         class,

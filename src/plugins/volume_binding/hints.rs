@@ -12,7 +12,10 @@ pub(super) fn events() -> Vec<EventHint> {
         EventHint::when(EventResource::PersistentVolumeClaim, comes_or_changes, claim),
         EventHint::always(EventResource::PersistentVolume, comes_or_changes),
         EventHint::always(EventResource::Node, node),
-        EventHint::when(EventResource::AssignedPod, ActionType::DELETE, |_, event| released(event)).by_class(),
+        EventHint::when(EventResource::AssignedPod, ActionType::DELETE, |_, event| {
+            released(event)
+        })
+        .by_class(),
         EventHint::when(EventResource::CsiNode, comes_or_changes, |_, event| csi_node(event)).by_class(),
         EventHint::when(EventResource::CsiDriver, ActionType::UPDATE, csi_driver).by_class(),
         EventHint::when(EventResource::CsiStorageCapacity, comes_or_changes, |_, event| {

@@ -13,8 +13,7 @@ static NODE_CONFLICT: LazyLock<Symbol> =
     LazyLock::new(|| Symbol::new("node(s) didn't match PersistentVolume's node affinity"));
 static BIND_CONFLICT: LazyLock<Symbol> =
     LazyLock::new(|| Symbol::new("node(s) didn't find available persistent volumes to bind"));
-static NOT_ENOUGH_SPACE: LazyLock<Symbol> =
-    LazyLock::new(|| Symbol::new("node(s) did not have enough free storage"));
+static NOT_ENOUGH_SPACE: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("node(s) did not have enough free storage"));
 static VOLUME_MISSING: LazyLock<Symbol> =
     LazyLock::new(|| Symbol::new("node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"));
 
@@ -74,7 +73,11 @@ pub(super) fn look(claims: &Claims, volumes: &VolumeCatalogue, node: &NodeInfo) 
     let mut found = Found::default();
     check_bound(claims, volumes, node, &mut found)?;
     let elsewhere = |selected: Option<Symbol>| selected.is_some_and(|selected| selected != node.name);
-    if claims.delayed.iter().any(|delayed| elsewhere(delayed.claim.selected_node)) {
+    if claims
+        .delayed
+        .iter()
+        .any(|delayed| elsewhere(delayed.claim.selected_node))
+    {
         found.unmatched = true;
         return Ok(found);
     }

@@ -10,9 +10,7 @@ use std::time::Duration;
 
 use super::claims::Claims;
 use super::node::{Found, Served, is_reachable};
-use crate::cluster::{
-    AssumeError, ClaimRef, NodeSpec, PersistentVolume, PersistentVolumeClaim, VolumeCatalogue,
-};
+use crate::cluster::{AssumeError, ClaimRef, NodeSpec, PersistentVolume, PersistentVolumeClaim, VolumeCatalogue};
 use crate::framework::{Handle, PreBindFailure, PreBindWork, Status, VolumeRequest};
 use crate::ids::Symbol;
 use crate::telemetry::VolumeStage;
@@ -136,11 +134,7 @@ fn reserve(
 }
 
 /// Selects a node for a claim's volume.
-fn select(
-    catalogue: &VolumeCatalogue,
-    claim: &Arc<PersistentVolumeClaim>,
-    node: Symbol,
-) -> Result<Item, AssumeError> {
+fn select(catalogue: &VolumeCatalogue, claim: &Arc<PersistentVolumeClaim>, node: Symbol) -> Result<Item, AssumeError> {
     let stands = claim.selected_node == Some(node);
     let promised = if stands {
         Arc::clone(claim)
@@ -223,7 +217,9 @@ impl Promise {
         };
         let Some(claim) = self.catalogue.seen_claim(item.claim.namespace, &item.claim.name) else {
             let name = item.claim.full_name();
-            return Err(format!("failed to check binding: persistentvolumeclaim {name:?} not found"));
+            return Err(format!(
+                "failed to check binding: persistentvolumeclaim {name:?} not found"
+            ));
         };
         if is_older(&volume.resource_version, item) {
             return Ok(false);
@@ -239,7 +235,9 @@ impl Promise {
     fn is_made(&self, item: &Item, claim: &PersistentVolumeClaim, node: &NodeSpec) -> Result<bool, String> {
         let Some(claim) = self.catalogue.seen_claim(claim.namespace, &claim.name) else {
             let name = claim.full_name();
-            return Err(format!("failed to check provisioning pvc: persistentvolumeclaim {name:?} not found"));
+            return Err(format!(
+                "failed to check provisioning pvc: persistentvolumeclaim {name:?} not found"
+            ));
         };
         if is_older(&claim.resource_version, item) {
             return Ok(false);

@@ -206,7 +206,10 @@ pub async fn volumes_are_made_for_the_selected_node(world: &mut World) -> Result
     let claim = claims(world).get("made-c").await?;
     let annotations = claim.metadata.annotations.unwrap_or_default();
     let selected = annotations.get("volume.kubernetes.io/selected-node");
-    ensure!(selected == Some(&place), "the pod is on {place}, selected was {selected:?}");
+    ensure!(
+        selected == Some(&place),
+        "the pod is on {place}, selected was {selected:?}"
+    );
     volume_of(world, "made-c").await.map(drop)
 }
 
@@ -234,7 +237,11 @@ pub async fn half_done_bindings_are_taken_back(world: &mut World) -> Result<()> 
         code: 409,
         retry_after_seconds: None,
     };
-    let rules = [on().times(1), on().with(refused).times(1), on().with(FaultAction::ResetAfter).times(1)];
+    let rules = [
+        on().times(1),
+        on().with(refused).times(1),
+        on().with(FaultAction::ResetAfter).times(1),
+    ];
     for rule in rules {
         server.faults().add(rule)?;
     }
@@ -250,6 +257,9 @@ pub async fn half_done_bindings_are_taken_back(world: &mut World) -> Result<()> 
     }
     taken.sort_unstable();
     ensure!(taken == ["half-v1", "half-v2", "half-v3"], "the claims have {taken:?}");
-    ensure!(world.node_of("two").await?.as_deref() == Some("n1"), "the pod left its first volume");
+    ensure!(
+        world.node_of("two").await?.as_deref() == Some("n1"),
+        "the pod left its first volume"
+    );
     Ok(())
 }

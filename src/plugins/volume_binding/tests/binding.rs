@@ -20,7 +20,10 @@ impl<'w> Way<'w> {
     fn to(world: &'w World, pod: &PodBuilder, node: &'static str) -> Self {
         let (plugin, pod) = (binding(), pod.build());
         let mut state = CycleState::default();
-        let outcome = plugin.pre_filter().unwrap().pre_filter_pod(&world.view(), &mut state, &pod);
+        let outcome = plugin
+            .pre_filter()
+            .unwrap()
+            .pre_filter_pod(&world.view(), &mut state, &pod);
         assert!(outcome.status.is_success(), "{}", outcome.status);
         Self {
             plugin,
@@ -65,11 +68,20 @@ impl<'w> Way<'w> {
 
 /// The claim that a volume is promised or bound to.
 fn holder(world: &World, volume: &str) -> Option<Box<str>> {
-    world.volumes().volume(volume)?.claim_ref.as_ref().map(|to| to.name.clone())
+    world
+        .volumes()
+        .volume(volume)?
+        .claim_ref
+        .as_ref()
+        .map(|to| to.name.clone())
 }
 
 fn local_world() -> World {
-    let volumes = [on_node("pv1", "n1", 1), on_node("pv2", "n1", 1), on_node("pv3", "n2", 1)];
+    let volumes = [
+        on_node("pv1", "n1", 1),
+        on_node("pv2", "n1", 1),
+        on_node("pv3", "n2", 1),
+    ];
     let claims = ["c1", "c2", "d"].map(|name| unbound(name, "local", 1));
     let objects: Vec<_> = [local()].into_iter().chain(volumes).chain(claims).collect();
     world(&two(), &objects)
@@ -101,7 +113,16 @@ fn volumes_are_promised_written_and_awaited() {
     assert_eq!(holder(&world, "pv3").as_deref(), Some("c1"));
     let work = way.work();
     let requests = work.requests();
-    let [VolumeRequest::BindVolume { volume, resource_version, claim_uid, by_controller, .. }] = &requests[..] else {
+    let [
+        VolumeRequest::BindVolume {
+            volume,
+            resource_version,
+            claim_uid,
+            by_controller,
+            ..
+        },
+    ] = &requests[..]
+    else {
         panic!("{requests:?}");
     };
     assert_eq!((&**volume, &**resource_version, &**claim_uid), ("pv3", "1", "uid-c1"));
@@ -122,7 +143,9 @@ fn a_promise_that_is_written_stays_and_the_others_are_taken_back() {
     assert!(way.reserve().is_success());
     let first = holder(&world, "pv1").unwrap();
     way.work().applied(0, "5");
-    let refused = way.work().failed(PreBindFailure::Refused("the object has been modified".to_owned()));
+    let refused = way
+        .work()
+        .failed(PreBindFailure::Refused("the object has been modified".to_owned()));
     assert_eq!(told(&refused), "E the object has been modified");
     // While the failure is on its way, the second volume is nobody else's.
     let mut other = Way::to(&world, &claiming("q", &["d"]), "n1");

@@ -33,8 +33,15 @@ fn claims_that_keep_a_pod_from_every_node() {
             "E VolumeBindingMode not set for StorageClass \"odd\"",
         ),
         (
-            &[local(), object(VolumeKind::Claim, "c", &json!({"spec": {"storageClassName": "local",
-                "selector": {"matchLabels": {"a b": "c"}}}}))],
+            &[
+                local(),
+                object(
+                    VolumeKind::Claim,
+                    "c",
+                    &json!({"spec": {"storageClassName": "local",
+                "selector": {"matchLabels": {"a b": "c"}}}}),
+                ),
+            ],
             "E error creating internal label selector for claim: default/c: key: Invalid value: \"a b\": is no label key",
         ),
     ];

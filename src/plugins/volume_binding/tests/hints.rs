@@ -4,8 +4,17 @@ use super::*;
 use crate::framework::QueueingHint::{self, Queue, QueueSkip};
 use crate::framework::{ActionType, EventObject, EventResource};
 
-fn hint(pod: &PodBuilder, resource: EventResource, old: Option<&VolumeObject>, new: &VolumeObject) -> Option<QueueingHint> {
-    let action = if old.is_some() { ActionType::UPDATE } else { ActionType::ADD };
+fn hint(
+    pod: &PodBuilder,
+    resource: EventResource,
+    old: Option<&VolumeObject>,
+    new: &VolumeObject,
+) -> Option<QueueingHint> {
+    let action = if old.is_some() {
+        ActionType::UPDATE
+    } else {
+        ActionType::ADD
+    };
     let event = EventObject::Volume {
         old: old.cloned(),
         new: Some(new.clone()),
@@ -31,7 +40,11 @@ fn claims_help_the_pods_that_name_them() {
 fn classes_and_csi_nodes_help_when_what_is_read_of_them_changes() {
     let pod = claiming("p", &["c"]);
     let class = |topologies: Value| {
-        object(VolumeKind::Class, "std", &json!({"provisioner": "p", "allowedTopologies": topologies}))
+        object(
+            VolumeKind::Class,
+            "std",
+            &json!({"provisioner": "p", "allowedTopologies": topologies}),
+        )
     };
     let zone = |zone: &str| json!([{"matchLabelExpressions": [{"key": "zone", "values": [zone]}]}]);
     let (a, b) = (class(zone("a")), class(zone("b")));
@@ -42,12 +55,20 @@ fn classes_and_csi_nodes_help_when_what_is_read_of_them_changes() {
     );
     let node = |plugins: &str| {
         let key = "storage.alpha.kubernetes.io/migrated-plugins";
-        object(VolumeKind::CsiNode, "n1", &json!({"metadata": {"annotations": {key: plugins}}}))
+        object(
+            VolumeKind::CsiNode,
+            "n1",
+            &json!({"metadata": {"annotations": {key: plugins}}}),
+        )
     };
     let (none, some) = (node(""), node("kubernetes.io/cinder"));
     let of_node = |old, new| hint(&pod, EventResource::CsiNode, old, new);
     assert_eq!(
-        (of_node(None, &none), of_node(Some(&none), &some), of_node(Some(&some), &some)),
+        (
+            of_node(None, &none),
+            of_node(Some(&none), &some),
+            of_node(Some(&some), &some)
+        ),
         (Some(Queue), Some(Queue), Some(QueueSkip))
     );
 }
@@ -79,7 +100,13 @@ fn capacity_helps_when_it_grows() {
 
 #[test]
 fn a_driver_helps_when_it_no_longer_tells_its_capacity() {
-    let driver = |tells: bool| object(VolumeKind::CsiDriver, "csi", &json!({"spec": {"storageCapacity": tells}}));
+    let driver = |tells: bool| {
+        object(
+            VolumeKind::CsiDriver,
+            "csi",
+            &json!({"spec": {"storageCapacity": tells}}),
+        )
+    };
     let inline = pod("p").field(&["spec", "volumes"], json!([{"name": "v", "csi": {"driver": "csi"}}]));
     let say = |pod, old, new| hint(pod, EventResource::CsiDriver, Some(&driver(old)), &driver(new));
     assert_eq!(say(&inline, true, false), Some(Queue));
@@ -91,8 +118,17 @@ fn a_driver_helps_when_it_no_longer_tells_its_capacity() {
 fn volumes_and_nodes_always_help() {
     let pod = claiming("p", &["c"]);
     let volume = on_node("pv", "n1", 1);
-    assert_eq!(hint(&pod, EventResource::PersistentVolume, Some(&volume), &volume), Some(Queue));
-    let said = check::hint(&*binding(), &pod, EventResource::Node, ActionType::ADD, &check::node_event(None, &node("n1")));
+    assert_eq!(
+        hint(&pod, EventResource::PersistentVolume, Some(&volume), &volume),
+        Some(Queue)
+    );
+    let said = check::hint(
+        &*binding(),
+        &pod,
+        EventResource::Node,
+        ActionType::ADD,
+        &check::node_event(None, &node("n1")),
+    );
     assert_eq!(said, Some(Queue));
 }
 
@@ -100,7 +136,13 @@ fn volumes_and_nodes_always_help() {
 fn a_pod_that_gives_its_node_back_may_free_volumes() {
     let say = |gone: &PodBuilder| {
         let event = check::deleted(gone);
-        check::hint(&*binding(), &claiming("p", &["c"]), EventResource::AssignedPod, ActionType::DELETE, &event)
+        check::hint(
+            &*binding(),
+            &claiming("p", &["c"]),
+            EventResource::AssignedPod,
+            ActionType::DELETE,
+            &event,
+        )
     };
     assert_eq!(say(&claiming("q", &["d"]).on("n1")), Some(Queue));
     assert_eq!(say(&pod("q").on("n1")), Some(QueueSkip));

@@ -14,7 +14,12 @@ const NO_SPACE: &str = "UU node(s) did not have enough free storage";
 #[test]
 fn bound_claims_tie_a_pod_to_where_their_volumes_are() {
     let pod = claiming("p", &["c", "d"]);
-    let here = [bound("c", "pv"), on_node("pv", "n1", 1), local(), unbound("d", "local", 1)];
+    let here = [
+        bound("c", "pv"),
+        on_node("pv", "n1", 1),
+        local(),
+        unbound("d", "local", 1),
+    ];
     assert_eq!(
         filtered(&pod, &here),
         format!("{NONE_TO_BIND}; {NO_MATCH}, node(s) didn't find available persistent volumes to bind")
@@ -41,7 +46,11 @@ fn a_volume_of_a_former_plugin_is_looked_at_as_the_node_says() {
 #[test]
 fn the_smallest_volume_that_suits_is_taken() {
     let claims = [unbound("big", "local", 5), unbound("small", "local", 1)];
-    let volumes = [on_node("pv1", "n1", 1), on_node("pv5", "n1", 5), on_node("pv9", "n2", 9)];
+    let volumes = [
+        on_node("pv1", "n1", 1),
+        on_node("pv5", "n1", 5),
+        on_node("pv9", "n2", 9),
+    ];
     let objects: Vec<_> = [local()].into_iter().chain(claims).chain(volumes).collect();
     let pod = claiming("p", &["big", "small"]);
     // Smallest claim first: otherwise the big one could take what only it needs.
@@ -69,13 +78,19 @@ fn volumes_that_do_not_suit_are_left() {
         (changed(&["spec", "accessModes"], json!(["ReadOnlyMany"])), false),
         (changed(&["spec", "volumeAttributesClassName"], "gold".into()), false),
         (changed(&["status", "phase"], "Released".into()), false),
-        (changed(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z".into()), false),
+        (
+            changed(&["metadata", "deletionTimestamp"], "2026-01-01T00:00:00Z".into()),
+            false,
+        ),
         (changed(&["spec", "claimRef"], to("uid-c")), true),
         (changed(&["spec", "claimRef"], to("")), true),
         (changed(&["spec", "claimRef"], to("another")), false),
     ];
     for (volume, fits) in table {
-        let said = filtered(&claiming("p", &["c"]), &[local(), unbound("c", "local", 2), volume.clone()]);
+        let said = filtered(
+            &claiming("p", &["c"]),
+            &[local(), unbound("c", "local", 2), volume.clone()],
+        );
         let here = if fits { "fits" } else { NONE_TO_BIND };
         assert_eq!(said, format!("{here}; {NONE_TO_BIND}"), "{volume:?}");
     }
@@ -91,7 +106,10 @@ fn a_volume_reserved_for_the_claim_is_taken_or_none() {
         on_node("free", "n1", 1),
         object(VolumeKind::Volume, "reserved", &reserved),
     ];
-    assert_eq!(filtered(&claiming("p", &["c"]), &objects), format!("{NONE_TO_BIND}; fits"));
+    assert_eq!(
+        filtered(&claiming("p", &["c"]), &objects),
+        format!("{NONE_TO_BIND}; fits")
+    );
 }
 
 #[test]
@@ -104,7 +122,8 @@ fn volumes_are_made_where_the_class_allows() {
             &[object(VolumeKind::Class, "std", &class), unbound("c", "std", 1)],
         )
     };
-    let zone = |zone: &str| json!({"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": [zone]}]});
+    let zone =
+        |zone: &str| json!({"matchLabelExpressions": [{"key": "topology.kubernetes.io/zone", "values": [zone]}]});
     assert_eq!(made(Value::Null), "fits; fits");
     assert_eq!(made(json!([zone("b")])), format!("{NONE_TO_BIND}; fits"));
     assert_eq!(made(json!([zone("a"), zone("b")])), "fits; fits");
@@ -113,15 +132,19 @@ fn volumes_are_made_where_the_class_allows() {
 
 #[test]
 fn capacity_counts_where_the_driver_tells_it() {
-    let driver = |tells: bool| object(VolumeKind::CsiDriver, "csi", &json!({"spec": {"storageCapacity": tells}}));
+    let driver = |tells: bool| {
+        object(
+            VolumeKind::CsiDriver,
+            "csi",
+            &json!({"spec": {"storageCapacity": tells}}),
+        )
+    };
     let capacity = |name: &str, rest: Value| {
         let mut parts = rest;
         parts["storageClassName"] = "std".into();
         object(VolumeKind::Capacity, name, &parts)
     };
-    let here = |zone: &str, amount: &str| {
-        json!({"capacity": amount, "nodeTopology": {"matchLabels": {"topology.kubernetes.io/zone": zone}}})
-    };
+    let here = |zone: &str, amount: &str| json!({"capacity": amount, "nodeTopology": {"matchLabels": {"topology.kubernetes.io/zone": zone}}});
     let with = |objects: &[VolumeObject]| {
         let mut all = vec![waiting_class("std", "csi"), unbound("c", "std", 5)];
         all.extend_from_slice(objects);
@@ -129,13 +152,23 @@ fn capacity_counts_where_the_driver_tells_it() {
     };
     assert_eq!(with(&[driver(false)]), "fits; fits");
     assert_eq!(with(&[driver(true)]), format!("{NO_SPACE}; {NO_SPACE}"));
-    let both = [driver(true), capacity("a", here("a", "5Gi")), capacity("b", here("b", "4Gi"))];
+    let both = [
+        driver(true),
+        capacity("a", here("a", "5Gi")),
+        capacity("b", here("b", "4Gi")),
+    ];
     assert_eq!(with(&both), format!("fits; {NO_SPACE}"));
     let mut limited = here("a", "50Gi");
     limited["maximumVolumeSize"] = "1Gi".into();
-    assert_eq!(with(&[driver(true), capacity("a", limited)]), format!("{NO_SPACE}; {NO_SPACE}"));
+    assert_eq!(
+        with(&[driver(true), capacity("a", limited)]),
+        format!("{NO_SPACE}; {NO_SPACE}")
+    );
     let nowhere = json!({"capacity": "50Gi"});
-    assert_eq!(with(&[driver(true), capacity("a", nowhere)]), format!("{NO_SPACE}; {NO_SPACE}"));
+    assert_eq!(
+        with(&[driver(true), capacity("a", nowhere)]),
+        format!("{NO_SPACE}; {NO_SPACE}")
+    );
 }
 
 #[test]
@@ -147,7 +180,10 @@ fn a_node_selected_before_is_the_only_one() {
     };
     let pod = claiming("p", &["c"]);
     assert_eq!(filtered(&pod, &selected("n1")), format!("fits; {NONE_TO_BIND}"));
-    assert_eq!(filtered(&pod, &selected("gone")), format!("{NONE_TO_BIND}; {NONE_TO_BIND}"));
+    assert_eq!(
+        filtered(&pod, &selected("gone")),
+        format!("{NONE_TO_BIND}; {NONE_TO_BIND}")
+    );
 }
 
 #[test]
@@ -155,7 +191,10 @@ fn a_node_is_not_held_against_the_volumes_of_others() {
     let mut objects = vec![local(), unbound("c", "local", 1)];
     objects.extend((0..50).map(|at| on_node(&format!("far-{at}"), &format!("far-{at}"), 1)));
     objects.push(on_node("near", "n2", 7));
-    assert_eq!(filtered(&claiming("p", &["c"]), &objects), format!("{NONE_TO_BIND}; fits"));
+    assert_eq!(
+        filtered(&claiming("p", &["c"]), &objects),
+        format!("{NONE_TO_BIND}; fits")
+    );
 }
 
 #[test]
