@@ -14,12 +14,10 @@ const NO_SPACE: &str = "UU node(s) did not have enough free storage";
 #[test]
 fn bound_claims_tie_a_pod_to_where_their_volumes_are() {
     let pod = claiming("p", &["c", "d"]);
-    let here = [
-        bound("c", "pv"),
-        on_node("pv", "n1", 1),
-        local(),
-        unbound("d", "local", 1),
-    ];
+    let mut taken = local_parts("n1", 1);
+    taken["spec"]["claimRef"] = json!({"namespace": "default", "name": "c"});
+    let taken = object(VolumeKind::Volume, "pv", &taken);
+    let here = [bound("c", "pv"), taken, local(), unbound("d", "local", 1)];
     assert_eq!(
         filtered(&pod, &here),
         format!("{NONE_TO_BIND}; {NO_MATCH}, node(s) didn't find available persistent volumes to bind")
