@@ -5,4 +5,5 @@ mod faults;
 mod kit;
 mod metrics;
 mod permit;
+mod volumes;
 mod writers;

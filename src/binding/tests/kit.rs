@@ -13,10 +13,11 @@ use supercargo_config::plugins::{EnabledPlugin, Plugins};
 use crate::binding::{BindTask, BindingParts, BindingPool, FailureHandler, start};
 use crate::client::{ClientOptions, ClientSet, Source};
 use crate::clock::{Clock, ManualClock, Nanos};
-use crate::cluster::{Cluster, ClusterView, LabelVisibility, NodeInfo, PodInfo};
+use crate::cluster::{Cluster, ClusterView, LabelVisibility, NodeInfo, NodeSpec, PodInfo};
 use crate::framework::{
     ActionType, ApiRequest, Bind, BindOutcome, CycleState, EventHint, EventObject, EventResource, Handle, Observer,
-    Plugin, PostBind, PreBind, PreBindAction, Profile, Profiles, QueueSort, QueueingHint, Registry, Reserve, SortKey, Status,
+    Plugin, PostBind, PreBind, PreBindAction, PreBindFailure, PreBindWork, Profile, Profiles, QueueSort, QueueingHint,
+    Registry, Reserve, SortKey, Status, VolumeRequest,
 };
 use crate::ids::{NodeIdx, PodUid, Symbol};
 use crate::ledger::{Checks, PromiseState};
@@ -33,8 +34,43 @@ pub(super) struct Script {
     pub(super) pre_bind: Mutex<Option<Status>>,
     /// PreBind that never ends.
     pub(super) hang_in_pre_bind: AtomicBool,
+    /// Requests and a wait in PreBind.
+    pub(super) work: Mutex<Option<Arc<Work>>>,
     pub(super) unreserved: Mutex<Vec<PodUid>>,
     pub(super) post_bound: Mutex<Vec<PodUid>>,
+}
+
+/// Requests, and a wait for `done`.
+#[derive(Debug)]
+pub(super) struct Work {
+    pub(super) requests: Vec<VolumeRequest>,
+    pub(super) timeout: Duration,
+    pub(super) done: AtomicBool,
+    /// What was applied, with the resource version that came of it.
+    pub(super) applied: Mutex<Vec<(usize, String)>>,
+}
+
+impl PreBindWork for Work {
+    fn requests(&self) -> Vec<VolumeRequest> {
+        self.requests.clone()
+    }
+
+    fn applied(&self, position: usize, resource_version: &str) {
+        self.applied.lock().push((position, resource_version.to_owned()));
+    }
+
+    fn is_done(&self, node: &NodeSpec) -> Result<bool, String> {
+        assert_eq!(node.name, Some(Symbol::new("n1")));
+        Ok(self.done.load(Ordering::Relaxed))
+    }
+
+    fn timeout(&self) -> Duration {
+        self.timeout
+    }
+
+    fn failed(&self, failure: PreBindFailure) -> Status {
+        Status::error(format!("{failure:?}"))
+    }
 }
 
 struct Actor(Arc<Script>);
@@ -95,13 +131,19 @@ impl Reserve for Actor {
 
 impl PreBind for Actor {
     fn pre_bind_pre_flight(&self, _: &CycleState, _: &PodInfo, _: Symbol) -> Status {
-        let acts = self.0.hang_in_pre_bind.load(Ordering::Relaxed) || self.0.pre_bind.lock().is_some();
+        let acts = self.0.hang_in_pre_bind.load(Ordering::Relaxed)
+            || self.0.pre_bind.lock().is_some()
+            || self.0.work.lock().is_some();
         if acts { Status::SUCCESS } else { Status::SKIP }
     }
 
     fn pre_bind_pod(&self, _: &CycleState, _: &PodInfo, _: Symbol) -> PreBindAction {
         if self.0.hang_in_pre_bind.load(Ordering::Relaxed) {
             return PreBindAction::Future(Box::pin(std::future::pending()));
+        }
+        if let Some(work) = &*self.0.work.lock() {
+            let work: Arc<Work> = Arc::clone(work);
+            return PreBindAction::Work(work);
         }
         let status = self.0.pre_bind.lock().clone().unwrap_or_default();
         PreBindAction::Future(Box::pin(std::future::ready(status)))
