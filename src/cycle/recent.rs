@@ -42,10 +42,13 @@ impl<T: Copy> Recent<T> {
         self.first + self.items.len() as u64
     }
 
-    /// Those from number `seen` on; `None`: some of them are forgotten.
+    /// Those from number `seen` on; `None`: some of them are forgotten, or there is no such number yet.
     #[must_use]
     pub fn since(&self, seen: u64) -> Option<impl ExactSizeIterator<Item = T>> {
         let skip = usize::try_from(seen.checked_sub(self.first)?).ok()?;
+        if skip > self.items.len() {
+            return None;
+        }
         Some(self.items.iter().copied().skip(skip))
     }
 }

@@ -14,6 +14,9 @@ use crate::telemetry::EvaluationSet;
 /// Classes whose concern is remembered at most; then all are asked again.
 const MAX_CONCERNS: usize = 1 << 16;
 
+/// A number that no touch has: every node must be evaluated.
+const NOTHING_SEEN: u64 = u64::MAX;
+
 /// What is known of one class in one worker.
 #[derive(Debug)]
 pub(super) struct ClassIndex {
@@ -62,7 +65,7 @@ pub(super) struct CaughtUp {
 pub(super) struct Unsuitable;
 
 impl ClassIndex {
-    /// Evaluates every node.
+    /// An index that knows no node yet.
     pub(super) fn new(
         view: &View,
         cluster: &Cluster,
@@ -87,7 +90,7 @@ impl ClassIndex {
         let cluster_view = view.cluster_view(cluster);
         index.prepare(view, &cluster_view, profile)?;
         index.seen.epochs = view.epochs();
-        index.evaluate_all(view, &cluster_view, profile);
+        index.seen.touches = NOTHING_SEEN;
         Ok(index)
     }
 
