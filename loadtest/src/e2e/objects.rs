@@ -110,7 +110,7 @@ impl PodBuilder {
 
     /// These volumes.
     #[must_use]
-    pub fn volumes(mut self, volumes: Vec<serde_json::Value>) -> Self {
+    pub fn volumes(mut self, volumes: Vec<Value>) -> Self {
         self.0["spec"]["volumes"] = volumes.into();
         self
     }
