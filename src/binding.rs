@@ -10,15 +10,18 @@
 //! Threads: tasks on the runtime; [`BindingPool`]'s and [`FailureHandler`]'s methods may be called from any thread.
 //! Cost a pod: one API call; its Scheduled event is written after binds, by a writer of its own.
 //!
-//! Children in reading order: `slots` (bounds), `task`, `pool` (the life of a task), `pre_bind` and `volumes` (its requests and waits),
-//! `attempt` (the bind call), `waiting` (Permit), `failure` (back to the queue), `events` (with `series`) and `status`
+//! Children in reading order: `slots` (bounds), `task`, `pool` (the life of a task), `pre_bind` and `volumes` (its
+//! requests and waits), `pre_binding`, `attempt` (the bind call), `waiting` (Permit), `evict` (pods that give way),
+//! `failure` (back to the queue), `events` (with `series`) and `status`
 //! (the writers, over `write`).
 
 mod attempt;
 mod events;
+mod evict;
 mod failure;
 mod pool;
 mod pre_bind;
+mod pre_binding;
 mod series;
 mod slots;
 mod status;
@@ -46,6 +49,7 @@ use crate::queue::SchedulingQueue;
 use crate::telemetry::Metrics;
 
 pub use events::{EventOptions, EventWriter, PodEvent, PodEventKind};
+pub use evict::Evictor;
 pub use failure::{Failure, FailureHandler};
 pub use pool::BindingPool;
 pub use slots::Slot;
@@ -67,8 +71,10 @@ pub struct BindingParts {
     pub clock: Clock,
     /// Bounds and deadlines.
     pub settings: Settings,
-    /// Asked before every bind: whether this process may still act.
+    /// Asked before every bind and eviction: whether this process may still act.
     pub may_act: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether pods are evicted in the background, and not before the preemptor's cycle ends.
+    pub async_preemption: bool,
 }
 
 impl std::fmt::Debug for BindingParts {
@@ -101,6 +107,21 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         &parts.clock,
         &writers,
     );
+    let waiting = Arc::new(WaitingMap::default());
+    let pre_binding = Arc::new(pre_binding::PreBinding::default());
+    let evictor = Arc::new(Evictor::new(evict::EvictorParts {
+        cluster: Arc::clone(&parts.cluster),
+        queue: Arc::clone(&parts.queue),
+        client: parts.clients.status.clone(),
+        events: Arc::clone(&events),
+        status: Arc::clone(&status),
+        waiting: Arc::clone(&waiting),
+        pre_binding: Arc::clone(&pre_binding),
+        metrics: Arc::clone(&parts.metrics),
+        clock: parts.clock.clone(),
+        may_act: Arc::clone(&parts.may_act),
+        is_async: parts.async_preemption,
+    }));
     let failures = Arc::new(FailureHandler {
         cluster: Arc::clone(&parts.cluster),
         queue: Arc::clone(&parts.queue),
@@ -121,8 +142,10 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         deadline: parts.settings.bind_deadline,
         slots: slots::Slots::new(parts.settings.max_assumed_pods),
         lanes: slots::Lanes::new(parts.settings.binding_concurrency),
-        waiting: Arc::new(WaitingMap::default()),
         volumes: Arc::default(),
+        waiting,
+        pre_binding,
+        evictor,
         in_flight,
         tasks: TaskTracker::new(),
         writers,

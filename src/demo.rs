@@ -116,6 +116,7 @@ async fn start_scheduler(server: &ServerHandle) -> anyhow::Result<Scheduler> {
         registry,
         max_in_unschedulable: Duration::from_secs(300),
         may_act: Arc::new(|| true),
+        async_preemption: gates.enabled("SchedulerAsyncPreemption"),
     };
     let scheduler = Scheduler::new(options, clients, metrics)?;
     scheduler.start_caches()?;

@@ -29,14 +29,14 @@ mod wide;
 pub use events::{
     ActionType, ClusterEvent, EventHint, EventObject, EventResource, HintFn, QueueingHint, RegisteredEvent,
 };
-pub use handle::{Activate, Handle, WaitingPods};
+pub use handle::{Activate, Evict, Eviction, Handle, WaitingPods};
 pub use observe::Observer;
 pub(crate) use observe::Reached;
 pub(crate) use observe::Stopwatch;
 pub use plugin::{
     ApiRequest, Bind, BindOutcome, DomainCounts, DomainKey, Filter, LabelsRead, NodeStatuses, NominatedNode,
     NormalizeScore, Permit, Plugin, PostBind, PostFilter, PostFilterResult, PreBind, PreEnqueue, PreFilter,
-    PreFilterExtensions, PreFilterOutcome, PreScore, QueueSort, Reads, Reserve, Score, SortKey,
+    PreFilterExtensions, PreFilterOutcome, PreScore, Preemption, QueueSort, Reads, Reserve, Score, SortKey,
 };
 pub use pre_bind::{PreBindAction, PreBindFailure, PreBindWork, VolumeRequest};
 pub use profile::{Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};

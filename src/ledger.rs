@@ -41,6 +41,8 @@ pub use commit_lock::{CommitLock, ReadGuard, WriteGuard};
 pub use error::{Confirmed, Conflict, NominateError, ReserveError, Shortage};
 pub use promise::{Promise, PromiseState};
 
+use smallvec::SmallVec;
+
 use crate::ids::{ClassId, NodeIdx, PodUid, Symbol};
 use crate::sync::Native;
 use crate::sync::primitives::{After, Primitives, Table, Word};
@@ -125,6 +127,13 @@ impl<P: Primitives> Ledger<P> {
     #[must_use]
     pub fn charges(&self, node: NodeIdx) -> Vec<Arc<Charge>> {
         self.nodes.read(node, NodeEntry::charges).unwrap_or_default()
+    }
+
+    /// The pods of lower priority than `priority` counted on a node, in no order. O(pods).
+    #[must_use]
+    pub fn pods_below(&self, node: NodeIdx, priority: i32) -> SmallVec<[PodUid; 16]> {
+        let all = self.nodes.read(node, |entry| entry.below(priority).collect());
+        all.unwrap_or_default()
     }
 
     /// The nominations for a node, oldest first. O(nominations).

@@ -8,9 +8,9 @@
 //!
 //! Threads: any; all is computed from what is passed in.
 //!
-//! Cost: for a potential node with pods of lower priority one copy of its `NodeInfo` and of the cycle state and one
-//! run of the filters for each such pod; for any other potential node, a look at its pods. Nodes beyond the
-//! [`CandidateLimits`] cost nothing once enough candidates are found.
+//! Cost: for a potential node with pods of lower priority one run of the filters, and for each such pod one of those
+//! filters that look at pods; a copy of the cycle's state only where a plugin counts pods in it. For any other potential
+//! node, a look at its pods. Nodes beyond the [`CandidateLimits`] cost nothing once enough candidates are found.
 //!
 //! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`, Kubernetes
 //! 1.36.
@@ -78,6 +78,8 @@ pub struct Candidate {
     pub node: NodeIdx,
     /// Its name.
     pub name: Symbol,
+    /// The version of the node's use that this rests on.
+    pub version: u64,
     /// The pods that would have to go, most important first; not empty.
     pub victims: Vec<Arc<PodInfo>>,
     /// How many of them their budgets protect.
@@ -95,20 +97,26 @@ pub struct DryRun {
 
 /// Whether the pod may preempt others.
 ///
+/// Upstream goes by what the pods' objects say of their eviction. Pods that this process has had evicted for the pod count
+/// too before their objects say so.
+///
 /// # Errors
 /// The reason why it may not: its policy, or that a pod it had evicted before is still on its way out.
 pub fn eligible(cluster: &ClusterView<'_>, pod: &PodInfo, statuses: &NodeStatuses) -> Result<(), Symbol> {
     if pod.spec.never_preempts {
         return Err(*NEVER);
     }
-    let Some(node) = pod.nominated_node.and_then(|name| cluster.nodes.find(name)) else {
+    let own = cluster.pods.nominated_node(pod.uid);
+    let said = || pod.nominated_node.and_then(|name| cluster.nodes.find(name));
+    let Some(node) = own.or_else(said).filter(|node| cluster.nodes.get(*node).is_some()) else {
         return Ok(());
     };
     if statuses.get(node).code == Code::UnschedulableAndUnresolvable {
         return Ok(());
     }
     let leaving = |other: &Arc<PodInfo>| other.priority() < pod.priority() && other.terminating && other.preempted;
-    if cluster.pods.on_node(node).iter().any(leaving) {
+    let evicted = cluster.pods.awaited_node(pod.uid) == Some(node);
+    if evicted || cluster.pods.on_node(node).iter().any(leaving) {
         return Err(*TERMINATING);
     }
     Ok(())
@@ -142,11 +150,13 @@ pub fn dry_run(trial: &Trial<'_>, potential: &[NodeIdx], limits: CandidateLimits
     let wanted = limits.wanted(potential.len());
     let start = offset.checked_rem(potential.len()).unwrap_or(0);
     let (before, after) = potential.split_at(start);
+    let mut scratch = None;
     for idx in after.iter().chain(before) {
         let Some(node) = trial.cluster.nodes.get(*idx) else {
             continue;
         };
-        match try_node(trial, node) {
+        let scratch = scratch.get_or_insert_with(|| victims::Scratch::new(trial, node));
+        match try_node(trial, node, scratch) {
             Ok(candidate) if candidate.pdb_violations == 0 => clean.push(candidate),
             // The list is as long as candidates are wanted, so that a search for a clean one stays bounded.
             Ok(candidate) if violating.len() < wanted => violating.push(candidate),
@@ -164,8 +174,8 @@ pub fn dry_run(trial: &Trial<'_>, potential: &[NodeIdx], limits: CandidateLimits
     }
 }
 
-fn try_node(trial: &Trial<'_>, node: &NodeInfo) -> Result<Candidate, Status> {
-    let (victims, pdb_violations) = victims::on_node(trial, node)?;
+fn try_node(trial: &Trial<'_>, node: &NodeInfo, scratch: &mut victims::Scratch) -> Result<Candidate, Status> {
+    let (victims, pdb_violations) = victims::on_node(trial, node, scratch)?;
     if victims.is_empty() {
         let name = node.name;
         return Err(Status::error(format!(
@@ -175,6 +185,7 @@ fn try_node(trial: &Trial<'_>, node: &NodeInfo) -> Result<Candidate, Status> {
     Ok(Candidate {
         node: node.idx,
         name: node.name,
+        version: node.used.version,
         victims,
         pdb_violations,
     })

@@ -84,6 +84,7 @@ async fn schedule(options: &Options, guard: &Arc<TelemetryGuard>) -> anyhow::Res
             registry,
             max_in_unschedulable: options.pod_max_in_unschedulable,
             may_act: Arc::new(move || fence.may_act()),
+            async_preemption: options.gates.enabled("SchedulerAsyncPreemption"),
         },
         clients,
         metrics,

@@ -27,7 +27,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::binding::{BindingParts, BindingPool, FailureHandler};
+use crate::binding::{BindingParts, BindingPool, Evictor, FailureHandler};
 use crate::client::ClientSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
@@ -51,8 +51,10 @@ pub struct SchedulerOptions {
     pub registry: Registry,
     /// After so long without a helpful event a pod is tried anyhow.
     pub max_in_unschedulable: Duration,
-    /// Asked before every bind: whether this process may still act.
+    /// Asked before every bind and eviction: whether this process may still act.
     pub may_act: Arc<dyn Fn() -> bool + Send + Sync>,
+    /// Whether pods are evicted in the background: the feature gate `SchedulerAsyncPreemption`.
+    pub async_preemption: bool,
 }
 
 impl std::fmt::Debug for SchedulerOptions {
@@ -158,7 +160,9 @@ impl Scheduler {
             clock: clock.clone(),
             settings: options.settings.clone(),
             may_act: options.may_act,
+            async_preemption: options.async_preemption,
         });
+        handle.set_evict(Arc::<Evictor>::clone(binding.evictor()));
         handle.set_waiting(Arc::<BindingPool>::clone(&binding));
         handle.set_metrics(Arc::clone(&metrics));
         handle.set_activate(Arc::<SchedulingQueue>::clone(&queue));
@@ -173,6 +177,7 @@ impl Scheduler {
                 queue,
                 binding,
                 failures,
+                handle,
                 metrics,
                 clock,
             },

@@ -92,7 +92,7 @@ const GATES: [Gate; 47] = [
     gate("PodObservedGenerationTracking", Locked, true, Values::Default),
     gate("PodSchedulingReadiness", Locked, true, Values::Default),
     gate("SchedulerAsyncAPICalls", Beta, false, Values::Default),
-    gate("SchedulerAsyncPreemption", Beta, true, Values::Default),
+    gate("SchedulerAsyncPreemption", Beta, true, Values::Any),
     gate("SchedulerPopFromBackoffQ", Beta, true, Values::Default),
     gate("SchedulerQueueingHints", Locked, true, Values::Default),
     gate("SidecarContainers", Locked, true, Values::Default),

@@ -58,6 +58,15 @@ pub enum PodEventKind {
         /// Why.
         note: String,
     },
+    /// It had to go.
+    Preempted {
+        /// For this pod,
+        by: Arc<PodInfo>,
+        /// on this node,
+        node: Symbol,
+        /// without a word to the API server, since it was not bound yet.
+        in_memory: bool,
+    },
 }
 
 /// An event about a pod.
@@ -193,7 +202,8 @@ impl Lane {
                         self.series.lock().forget(timed.event.pod.uid);
                     }
                 }
-                Written::No(error) => {
+                refused => {
+                    let error = refused.why();
                     self.metrics.events_dropped(1);
                     tracing::warn!(
                         pod = timed.event.pod.full_name(),
@@ -256,8 +266,13 @@ fn body(event: &PodEvent, name: &str, time: &str, instance_suffix: &str) -> serd
             ("Normal", "Scheduled", "Binding", note)
         }
         PodEventKind::FailedScheduling { note } => ("Warning", "FailedScheduling", "Scheduling", note.clone()),
+        PodEventKind::Preempted { by, node, in_memory } => {
+            let how = if *in_memory { " (in kube-scheduler memory)." } else { "" };
+            let note = format!("Preempted by pod {} on node {node}{how}", by.uid_text);
+            ("Normal", "Preempted", "Preempting", note)
+        }
     };
-    json!({
+    let mut body = json!({
         "apiVersion": "events.k8s.io/v1",
         "kind": "Event",
         "metadata": {"name": name, "namespace": pod.namespace.as_str()},
@@ -268,13 +283,21 @@ fn body(event: &PodEvent, name: &str, time: &str, instance_suffix: &str) -> serd
         "reason": reason,
         "type": kind,
         "note": cut(note),
-        "regarding": {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "namespace": pod.namespace.as_str(),
-            "name": &*pod.name,
-            "uid": &*pod.uid_text,
-        },
+        "regarding": reference(pod),
+    });
+    if let PodEventKind::Preempted { by, .. } = &event.kind {
+        body["related"] = reference(by);
+    }
+    body
+}
+
+fn reference(pod: &PodInfo) -> serde_json::Value {
+    json!({
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": pod.namespace.as_str(),
+        "name": &*pod.name,
+        "uid": &*pod.uid_text,
     })
 }
 
@@ -339,6 +362,31 @@ mod tests {
         assert_eq!(event_name("web-0", time), "web-0.17a45b2c3d4e5f60");
         let long = event_name(&format!("{}.{}", "a".repeat(235), "b".repeat(17)), time);
         assert_eq!((long.len(), long.matches('.').count()), (252, 1), "{long}");
+    }
+
+    #[test]
+    fn a_preempted_pod_is_told_by_whom() {
+        let note = |in_memory| {
+            let event = PodEvent {
+                pod: pod("v").uid("u1").build(),
+                reporter: Symbol::new("default-scheduler"),
+                kind: PodEventKind::Preempted {
+                    by: pod("p").namespace("other").uid("u2").build(),
+                    node: Symbol::new("n1"),
+                    in_memory,
+                },
+            };
+            let body = body(&event, "v.1", "t", "host");
+            assert_eq!(
+                (&body["type"], &body["reason"], &body["action"]),
+                (&json!("Normal"), &json!("Preempted"), &json!("Preempting"))
+            );
+            assert_eq!((&body["regarding"]["uid"], &body["related"]["uid"]), (&json!("u1"), &json!("u2")));
+            assert_eq!(body["related"]["namespace"], "other");
+            body["note"].as_str().unwrap().to_owned()
+        };
+        assert_eq!(note(false), "Preempted by pod u2 on node n1");
+        assert_eq!(note(true), "Preempted by pod u2 on node n1 (in kube-scheduler memory).");
     }
 
     #[test]

@@ -45,6 +45,18 @@ impl Failure {
         }))
     }
 
+    /// The same failure with another word of PostFilter, if it is one that PostFilter is asked about.
+    #[must_use]
+    pub fn after_post_filter(self, message: String) -> Self {
+        match self {
+            Self::Unschedulable(error) => Self::Unschedulable(Box::new(FitError {
+                post_filter_message: message,
+                ..*error
+            })),
+            other => other,
+        }
+    }
+
     fn into_message(self) -> String {
         match self {
             Self::Unschedulable(error) => error.message(),
@@ -98,18 +110,26 @@ impl FailureHandler {
         let Some(current) = self.cluster.pod(queued.pod.uid) else {
             self.queue.leave(&queued, Exit::Deleted);
             self.forget(&queued.pod);
+            // Whoever saw it go may have looked for a nomination of this attempt's too early.
+            self.cluster.ledger.clear_nomination(queued.pod.uid);
             return;
         };
         if current.bound_to.is_some() {
             self.queue.leave(&queued, Exit::Bound);
+            self.cluster.ledger.clear_nomination(current.uid);
             return;
         }
         queued.pod = Arc::clone(&current);
+        // Before the pod can be tried, and nominated, again.
+        let left = (nomination == NominatedNode::Clear)
+            .then(|| self.cluster.ledger.clear_nomination(current.uid))
+            .flatten();
         if self.queue.add_unschedulable_if_not_present(queued, failure.rejectors()) == Requeued::Gone {
             return;
         }
-        if nomination == NominatedNode::Clear {
-            self.cluster.ledger.clear_nomination(current.uid);
+        // The watch tells of a nomination that the pod's status had.
+        if let Some(node) = left.filter(|_| current.nominated_node.is_none()) {
+            self.tell_claim_ended(&current, node);
         }
         let reason = failure.reason().to_owned();
         let message = failure.into_message();
@@ -161,6 +181,15 @@ impl FailureHandler {
             bound_to: pod.bound_to.or_else(|| node.map(|node| node.name)),
             ..PodInfo::clone(pod)
         })
+    }
+
+    /// Tells those who were held off by a nomination that only we knew of.
+    fn tell_claim_ended(&self, pod: &Arc<PodInfo>, node: NodeIdx) {
+        let Some(node) = self.cluster.node(node) else { return };
+        self.queue.claim_ended(&Arc::new(PodInfo {
+            nominated_node: Some(node.name),
+            ..PodInfo::clone(pod)
+        }));
     }
 
     fn tell_freed(&self, left: PodInfo) {

@@ -14,9 +14,10 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::attempt::Ending;
+use super::pre_binding::PreBinding;
 use super::slots::{Lane, Lanes, Slots};
 use super::waiting::Wait;
-use crate::binding::{BindTask, Failure, FailureHandler, Slot, StatusPatch, WaitOutcome, WaitingMap};
+use crate::binding::{BindTask, Evictor, Failure, FailureHandler, Slot, StatusPatch, WaitOutcome, WaitingMap};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, PodInfo};
 use crate::framework::{ApiRequest, BindOutcome, Code, CycleState, NominatedNode, Status, WaitingPods};
@@ -48,6 +49,8 @@ pub struct BindingPool {
     pub(super) waiting: Arc<WaitingMap>,
     /// Wakes those who wait for what comes of a volume request.
     pub(super) volumes: Arc<Notify>,
+    pub(super) pre_binding: Arc<PreBinding>,
+    pub(super) evictor: Arc<Evictor>,
     pub(super) in_flight: Arc<AtomicUsize>,
     pub(super) tasks: TaskTracker,
     pub(super) writers: TaskTracker,
@@ -69,6 +72,12 @@ impl BindingPool {
     #[must_use]
     pub fn acquire_slot(&self) -> Option<Slot> {
         self.slots.acquire()
+    }
+
+    /// Who evicts pods.
+    #[must_use]
+    pub fn evictor(&self) -> &Arc<Evictor> {
+        &self.evictor
     }
 
     /// Takes a task over. Never blocks: its bound is the slot. A pod that has to wait at Permit can be allowed, rejected
@@ -114,6 +123,7 @@ impl BindingPool {
             self.stopping.cancel();
             self.tasks.wait().await;
         }
+        self.evictor.drain(end).await;
         self.failures
             .drain(end.max(tokio::time::Instant::now() + LAST_WRITES))
             .await;
@@ -191,6 +201,10 @@ impl BindingPool {
                 let status = Status::unschedulable(message).by(plugin);
                 self.give_back(task, Failure::rejected_by_one(status));
             }
+            WaitOutcome::Preempted => {
+                let failure = Failure::Error("waiting on permit for pod: preempted".to_owned());
+                self.give_back(task, failure);
+            }
             WaitOutcome::Removed => self.give_up(task),
         }
     }
@@ -199,11 +213,7 @@ impl BindingPool {
     async fn finish(&self, task: BindTask, acting: Vec<usize>, span: &tracing::Span, slot: Option<Slot>) {
         self.queue.done(&task.queued);
         let slot = Mutex::new(slot);
-        let prepared = tokio::select! {
-            biased;
-            prepared = self.prepare(&task, &acting, &slot) => prepared,
-            () = self.stopping.cancelled() => Err(shutting_down()),
-        };
+        let prepared = self.prepare_or_stop(&task, &acting, &slot).await;
         let ending = match prepared {
             Ok(()) => self.bind(&task).await,
             Err(_) if !(self.may_act)() => Ending::Fenced,
@@ -212,6 +222,29 @@ impl BindingPool {
         span.record("result", ending.name());
         self.end(task, ending);
         drop(slot);
+    }
+
+    /// PreBind, until somebody stops it.
+    async fn prepare_or_stop(
+        &self,
+        task: &BindTask,
+        acting: &[usize],
+        slot: &Mutex<Option<Slot>>,
+    ) -> Result<(), Failure> {
+        if acting.is_empty() {
+            return self.prepare(task, acting, slot).await;
+        }
+        let entered = self.pre_binding.enter(task.queued.pod.uid);
+        let prepared = tokio::select! {
+            biased;
+            prepared = self.prepare(task, acting, slot) => prepared,
+            () = entered.cancelled() => Ok(()),
+            () = self.stopping.cancelled() => Err(shutting_down()),
+        };
+        match entered.leave() {
+            Some(plugin) => Err(Failure::Error(format!("preempted by {plugin}"))),
+            None => prepared,
+        }
     }
 
     async fn bind(&self, task: &BindTask) -> Ending {

@@ -34,10 +34,18 @@ pub struct StatusPatch {
     pub nominated: NominatedNode,
 }
 
+/// A patch and what was on its way when it came.
+#[derive(Clone, Debug)]
+struct Waiting {
+    patch: StatusPatch,
+    /// Another nomination is on its way, so that the pod as last seen does not say what stands there.
+    superseding: bool,
+}
+
 #[derive(Debug, Default)]
 struct Pending {
     /// The newest patch of each pod.
-    patches: FxHashMap<PodUid, StatusPatch>,
+    patches: FxHashMap<PodUid, Waiting>,
     /// Pods in the order of their first patch; those that have no patch any more are passed over.
     order: VecDeque<PodUid>,
     /// Pods of which a patch is being written: the next one waits, so that the newest is the last.
@@ -46,21 +54,29 @@ struct Pending {
 }
 
 impl Pending {
-    fn add(&mut self, mut patch: StatusPatch) {
+    /// Takes a patch unless it changes nothing.
+    fn add(&mut self, patch: StatusPatch) -> bool {
         let uid = patch.pod.uid;
-        match self.patches.get_mut(&uid) {
+        let waiting = self.patches.get_mut(&uid);
+        let superseding =
+            self.writing.contains(&uid) || waiting.as_ref().is_some_and(|it| it.patch.nominated != NominatedNode::Keep);
+        let mut new = Waiting { patch, superseding };
+        if body(&new, jiff::Timestamp::UNIX_EPOCH).is_none() {
+            return false;
+        }
+        match waiting {
             Some(waiting) => {
                 // A patch says nothing about the part that it leaves out.
-                if patch.condition.is_none() {
-                    patch.condition = waiting.condition.take();
+                if new.patch.condition.is_none() {
+                    new.patch.condition = waiting.patch.condition.take();
                 }
-                if patch.nominated == NominatedNode::Keep {
-                    patch.nominated = waiting.nominated;
+                if new.patch.nominated == NominatedNode::Keep {
+                    new.patch.nominated = waiting.patch.nominated;
                 }
-                *waiting = patch;
+                *waiting = new;
             }
             None => {
-                self.patches.insert(uid, patch);
+                self.patches.insert(uid, new);
                 if !self.writing.contains(&uid) {
                     self.order.push_back(uid);
                 }
@@ -70,9 +86,10 @@ impl Pending {
                 }
             }
         }
+        true
     }
 
-    fn take(&mut self) -> Option<StatusPatch> {
+    fn take(&mut self) -> Option<Waiting> {
         loop {
             let uid = self.order.pop_front()?;
             if self.writing.contains(&uid) {
@@ -126,12 +143,8 @@ impl StatusWriter {
 
     /// Takes a patch if it changes something; never blocks. Bounded by the number of pending pods.
     pub fn write(&self, patch: StatusPatch) {
-        if body(&patch, jiff::Timestamp::UNIX_EPOCH).is_none() {
-            return;
-        }
         let mut pending = self.pending.lock();
-        if !pending.closed {
-            pending.add(patch);
+        if !pending.closed && pending.add(patch) {
             drop(pending);
             self.changed.notify_one();
         }
@@ -208,15 +221,16 @@ impl StatusWriter {
                 continue;
             };
             self.write_one(&client, &clock, &patch).await;
-            if self.pending.lock().finish(patch.pod.uid) {
+            if self.pending.lock().finish(patch.patch.pod.uid) {
                 self.changed.notify_one();
             }
             self.finished.notify_waiters();
         }
     }
 
-    async fn write_one(&self, client: &Client, clock: &Clock, patch: &StatusPatch) {
-        let Some(body) = body(patch, clock.wall()) else { return };
+    async fn write_one(&self, client: &Client, clock: &Clock, waiting: &Waiting) {
+        let Some(body) = body(waiting, clock.wall()) else { return };
+        let patch = &waiting.patch;
         let write = Write {
             method: Method::PATCH,
             path: format!(
@@ -227,7 +241,7 @@ impl StatusWriter {
             body: body.to_string().into_bytes(),
         };
         // A pod that is gone or re-created needs no condition of its predecessor's.
-        if let Written::No(error) = send(client, &write, BRIEFLY).await {
+        if let Written::Mismatch(error) | Written::No(error) = send(client, &write, BRIEFLY).await {
             tracing::warn!(
                 pod = patch.pod.full_name(),
                 error,
@@ -238,7 +252,8 @@ impl StatusWriter {
 }
 
 /// The patch; `None`: nothing changes.
-fn body(patch: &StatusPatch, now: jiff::Timestamp) -> Option<Value> {
+fn body(waiting: &Waiting, now: jiff::Timestamp) -> Option<Value> {
+    let Waiting { patch, superseding } = waiting;
     let pod = &patch.pod;
     let mut status = Map::new();
     if let Some((reason, message)) = &patch.condition {
@@ -260,10 +275,10 @@ fn body(patch: &StatusPatch, now: jiff::Timestamp) -> Option<Value> {
         }
     }
     match patch.nominated {
-        NominatedNode::Set(node) if pod.nominated_node != Some(node) => {
+        NominatedNode::Set(node) if *superseding || pod.nominated_node != Some(node) => {
             status.insert("nominatedNodeName".to_owned(), json!(node.as_str()));
         }
-        NominatedNode::Clear if pod.nominated_node.is_some() => {
+        NominatedNode::Clear if *superseding || pod.nominated_node.is_some() => {
             status.insert("nominatedNodeName".to_owned(), Value::Null);
         }
         _ => {}
@@ -280,14 +295,35 @@ mod tests {
 
     fn patch(pod: &PodBuilder, condition: Option<(&str, &str)>, nominated: NominatedNode) -> Option<Value> {
         let condition = condition.map(|(reason, message)| (reason.to_owned(), message.to_owned()));
-        body(
-            &StatusPatch {
-                pod: pod.clone().uid("u").build(),
-                condition,
-                nominated,
-            },
-            jiff::Timestamp::UNIX_EPOCH,
-        )
+        let patch = StatusPatch {
+            pod: pod.clone().uid("u").build(),
+            condition,
+            nominated,
+        };
+        let superseding = false;
+        body(&Waiting { patch, superseding }, jiff::Timestamp::UNIX_EPOCH)
+    }
+
+    #[test]
+    fn a_nomination_is_taken_back_that_nobody_has_seen_yet() {
+        let mut pending = Pending::default();
+        let patch = |nominated| StatusPatch {
+            pod: pod("a").build(),
+            condition: None,
+            nominated,
+        };
+        let set = NominatedNode::Set(Symbol::new("n1"));
+        assert!(!pending.add(patch(NominatedNode::Clear)), "nothing to take back");
+        // While it waits.
+        assert!(pending.add(patch(set)) && pending.add(patch(NominatedNode::Clear)));
+        let taken = pending.take().unwrap();
+        assert_eq!(
+            body(&taken, jiff::Timestamp::UNIX_EPOCH).unwrap()["status"],
+            json!({"nominatedNodeName": null})
+        );
+        // While it is being written.
+        assert!(pending.add(patch(NominatedNode::Clear)));
+        assert!(pending.finish(taken.patch.pod.uid));
     }
 
     #[test]

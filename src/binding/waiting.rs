@@ -25,6 +25,8 @@ pub enum WaitOutcome {
         /// Why.
         message: String,
     },
+    /// Its place is wanted for a pod of higher priority.
+    Preempted,
     /// The pod was deleted, or the process ends.
     Removed,
 }
@@ -125,6 +127,11 @@ impl WaitingMap {
                 message: message.to_owned(),
             },
         )
+    }
+
+    /// The pod has to give way; false: it did not wait.
+    pub fn preempt(&self, pod: PodUid) -> bool {
+        self.end(pod, WaitOutcome::Preempted)
     }
 
     /// The pod is no more; false: it did not wait.

@@ -33,13 +33,39 @@ pub(super) enum Written {
     Yes,
     /// The object is not there or is another one by now.
     NotFound,
+    /// Refused because the object is not as the write has it: another UID, or another version.
+    Mismatch(String),
+    /// This process may not act any more.
+    Forbidden,
     /// Refused, or not possible in any of the tries.
     No(String),
+}
+
+impl Written {
+    /// What stood in the way, for logs; empty where nothing did.
+    pub(super) fn why(self) -> String {
+        match self {
+            Self::Yes => String::new(),
+            Self::NotFound => "the object is not there".to_owned(),
+            Self::Forbidden => "this process may not act any more".to_owned(),
+            Self::Mismatch(error) | Self::No(error) => error,
+        }
+    }
 }
 
 /// Sends `write`, again after each of `pauses` (milliseconds), or what the answer asks for if that is longer, while the
 /// server is busy or away.
 pub(super) async fn send(client: &Client, write: &Write, pauses: &[u64]) -> Written {
+    send_while(client, write, pauses, &|| true).await
+}
+
+/// The same while `may_act` says yes, which is asked before every try.
+pub(super) async fn send_while(
+    client: &Client,
+    write: &Write,
+    pauses: &[u64],
+    may_act: &(dyn Fn() -> bool + Send + Sync),
+) -> Written {
     let mut last = String::new();
     let mut lost = false;
     let mut asked = Duration::ZERO;
@@ -48,11 +74,17 @@ pub(super) async fn send(client: &Client, write: &Write, pauses: &[u64]) -> Writ
         if !pause.is_zero() {
             tokio::time::sleep(pause).await;
         }
+        if !may_act() {
+            return Written::Forbidden;
+        }
         match tokio::time::timeout(DEADLINE, once(client, write)).await {
             Ok(Ok((status, _))) if status.is_success() => return Written::Yes,
             Ok(Ok((StatusCode::NOT_FOUND, _))) => return Written::NotFound,
             // An earlier try was applied though its answer was lost.
             Ok(Ok((StatusCode::CONFLICT, _))) if lost && write.method == Method::POST => return Written::Yes,
+            Ok(Ok((status @ (StatusCode::CONFLICT | StatusCode::UNPROCESSABLE_ENTITY), _))) => {
+                return Written::Mismatch(format!("the API server answered {status}"));
+            }
             Ok(Ok((status, retry_after))) if is_worth_another_try(status) => {
                 last = format!("the API server answered {status}");
                 asked = retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
@@ -67,6 +99,26 @@ pub(super) async fn send(client: &Client, write: &Write, pauses: &[u64]) -> Writ
 
 fn is_worth_another_try(status: StatusCode) -> bool {
     status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS
+}
+
+/// Reads an object.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) async fn read(client: &Client, path: &str) -> Result<Option<bytes::Bytes>, String> {
+    let request = Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
+    let answer = async {
+        let response = client.send(request).await.map_err(|error| error.to_string())?;
+        let status = response.status();
+        let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
+        match status {
+            StatusCode::NOT_FOUND => Ok(None),
+            status if status.is_success() => body.map(|body| Some(body.to_bytes())).map_err(|error| error.to_string()),
+            status => Err(format!("the API server answered {status}")),
+        }
+    };
+    let answer = tokio::time::timeout(DEADLINE, answer).await;
+    answer.map_err(|_elapsed| "no answer in time".to_owned())?
 }
 
 async fn once(client: &Client, write: &Write) -> Result<(StatusCode, Option<Duration>), String> {

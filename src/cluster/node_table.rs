@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{Budget, ClassTable, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue};
-use crate::ids::{NodeIdx, Symbol};
+use crate::ids::{NodeIdx, PodUid, Symbol};
 
 /// How an image is spread over the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -138,9 +138,19 @@ impl NodeTable {
 pub trait PodLister: Send + Sync {
     /// Pods on a node, assumed ones included.
     fn on_node(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;
-    /// Whether a pod of lower priority than `priority` is on a node: the question that preemption asks of every node.
-    fn any_below(&self, node: NodeIdx, priority: i32) -> bool {
-        self.on_node(node).iter().any(|pod| pod.priority() < priority)
+    /// Puts the pods of lower priority than `priority` on a node into `into`, in place of what was there: what preemption
+    /// asks about every node that it looks at.
+    fn below(&self, node: NodeIdx, priority: i32, into: &mut Vec<Arc<PodInfo>>) {
+        into.clear();
+        into.extend(self.on_node(node).into_iter().filter(|pod| pod.priority() < priority));
+    }
+    /// The node to which a pod is nominated although its status need not say so yet.
+    fn nominated_node(&self, _pod: PodUid) -> Option<NodeIdx> {
+        None
+    }
+    /// The node to which a pod is nominated, if pods that we had evicted for it are still there.
+    fn awaited_node(&self, _pod: PodUid) -> Option<NodeIdx> {
+        None
     }
     /// Pods nominated to a node.
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;

@@ -10,6 +10,7 @@
 
 mod budgets;
 mod nodes;
+mod nominees;
 mod pods;
 mod publish;
 mod rules;
@@ -77,6 +78,7 @@ pub struct Cluster {
     records: DashMap<NodeIdx, NodeRecord, FxBuildHasher>,
     pods: DashMap<PodUid, Arc<PodInfo>, FxBuildHasher>,
     uids: DashMap<(Symbol, Box<str>), PodUid, FxBuildHasher>,
+    nominees: nominees::Nominees,
     images: Mutex<SharedImages>,
     budgets: Mutex<BTreeMap<BudgetKey, Arc<Budget>>>,
     snapshot: ArcSwap<Snapshot>,
@@ -111,6 +113,7 @@ impl Cluster {
             records: DashMap::default(),
             pods: DashMap::default(),
             uids: DashMap::default(),
+            nominees: nominees::Nominees::default(),
             images: Mutex::default(),
             budgets: Mutex::default(),
             snapshot: ArcSwap::default(),
@@ -177,9 +180,18 @@ impl PodLister for Cluster {
             .collect()
     }
 
-    fn any_below(&self, node: NodeIdx, priority: i32) -> bool {
-        let charges = self.ledger.charges(node);
-        charges.iter().any(|charge| charge.priority < priority)
+    fn below(&self, node: NodeIdx, priority: i32, into: &mut Vec<Arc<PodInfo>>) {
+        into.clear();
+        let uids = self.ledger.pods_below(node, priority);
+        into.extend(uids.into_iter().filter_map(|uid| self.pod(uid)));
+    }
+
+    fn nominated_node(&self, pod: PodUid) -> Option<NodeIdx> {
+        self.ledger.nominated_node(pod)
+    }
+
+    fn awaited_node(&self, pod: PodUid) -> Option<NodeIdx> {
+        self.ledger.awaited_node(pod)
     }
 
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>> {

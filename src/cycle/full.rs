@@ -6,10 +6,10 @@
 //! Source: `pkg/scheduler/schedule_one.go` (`schedulePod`, `findNodesThatFitPod`, `prioritizeNodes`), Kubernetes 1.36,
 //! with every node scored.
 
-use crate::cluster::{ClusterView, PodInfo};
+use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{
-    Code, CycleState, Diagnosis, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Profile, Reached,
-    ScoreRun, Status,
+    Code, CycleState, Diagnosis, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Preemption, Profile,
+    Reached, ScoreRun, Status,
 };
 use crate::ids::NodeIdx;
 use crate::telemetry::ExtensionPoint;
@@ -136,18 +136,14 @@ impl Evaluation {
         pod: &PodInfo,
         narrowed: Option<&Narrowed>,
     ) -> Result<(), Status> {
-        if let Some(node) = pod
-            .nominated_node
-            .and_then(|name| cluster.nodes.find(name))
-            .and_then(|i| cluster.nodes.get(i))
-        {
+        if let Some(node) = nominated_node(cluster, pod) {
             let status = profile.run_filter_with_nominated(cluster, &self.state, pod, node);
             if status.is_success() {
                 self.feasible.push(node.idx);
                 return Ok(());
             }
         }
-        let mut visit = |node: &crate::cluster::NodeInfo| {
+        let mut visit = |node: &NodeInfo| {
             let status = profile.run_filter_with_nominated(cluster, &self.state, pod, node);
             if status.is_success() {
                 self.feasible.push(node.idx);
@@ -202,14 +198,32 @@ impl Evaluation {
     }
 }
 
-/// Runs PostFilter for a pod that fits nowhere: the complete failure and what becomes of its nomination.
+/// The node to which the pod is nominated, if it is there: by us, else as its status says.
+pub(crate) fn nominated_node<'c>(cluster: &ClusterView<'c>, pod: &PodInfo) -> Option<&'c NodeInfo> {
+    let own = cluster.pods.nominated_node(pod.uid);
+    let said = || pod.nominated_node.and_then(|name| cluster.nodes.find(name));
+    own.or_else(said).and_then(|node| cluster.nodes.get(node))
+}
+
+/// What PostFilter came to for a pod that fits nowhere.
+#[derive(Debug)]
+pub struct PostFiltered {
+    /// The complete failure.
+    pub error: FitError,
+    /// What becomes of the pod's nomination.
+    pub nomination: NominatedNode,
+    /// The pods that must go for it.
+    pub preemption: Option<Box<Preemption>>,
+}
+
+/// Runs PostFilter for a pod that fits nowhere.
 #[must_use]
 pub fn post_filter(
     profile: &Profile,
     cluster: &ClusterView<'_>,
     evaluation: &Evaluation,
     pod: &PodInfo,
-) -> (FitError, NominatedNode) {
+) -> PostFiltered {
     let diagnosis = match &evaluation.outcome {
         Outcome::NoFit(diagnosis) => Diagnosis::clone(diagnosis),
         Outcome::Best(_) | Outcome::NoNodes | Outcome::Failed(_) => Diagnosis::default(),
@@ -220,11 +234,19 @@ pub fn post_filter(
         post_filter_message: String::new(),
     };
     if !profile.has_post_filter() {
-        return (error, NominatedNode::Keep);
+        return PostFiltered {
+            error,
+            nomination: NominatedNode::Keep,
+            preemption: None,
+        };
     }
     let result = profile.run_post_filter(cluster, &evaluation.state, pod, &evaluation.statuses);
     if !result.status.is_success() {
         error.post_filter_message = result.status.message();
     }
-    (error, result.nomination)
+    PostFiltered {
+        error,
+        nomination: result.nomination,
+        preemption: result.preemption.filter(|_| result.status.is_success()),
+    }
 }

@@ -5,6 +5,7 @@
 
 use std::sync::{Arc, OnceLock};
 
+use crate::cluster::PodInfo;
 use crate::ids::{PodUid, Symbol};
 use crate::telemetry::{Metrics, VolumeStage};
 
@@ -22,11 +23,44 @@ pub trait WaitingPods: Send + Sync {
 pub trait Activate: Send + Sync {
     /// Moves pods that wait for an event or for their backoff to the active queue; unknown pods are ignored.
     fn activate(&self, pods: &[PodUid]);
+    /// Asks again about a pod that a PreEnqueue plugin holds back after an event that would have it tried again; any
+    /// other pod is left alone.
+    fn ungate(&self, pod: PodUid);
+}
+
+/// Pods that have to go so that another one fits, once that one is nominated to their node.
+#[derive(Clone, Debug)]
+pub struct Eviction {
+    /// For whom.
+    pub preemptor: Arc<PodInfo>,
+    /// The `schedulerName` of the preemptor's profile.
+    pub scheduler: Symbol,
+    /// The plugin that chose the victims.
+    pub plugin: Symbol,
+    /// The node.
+    pub node: Symbol,
+    /// Who goes, most important first; pods that are on their way out already are among them.
+    pub victims: Vec<Arc<PodInfo>>,
+    /// Pods of lower priority that were nominated to the node and are not any more.
+    pub displaced: Vec<Arc<PodInfo>>,
+}
+
+/// Who asks the API server to remove pods.
+pub trait Evict: Send + Sync {
+    /// Has the victims evicted: in the background, or, where preemption is synchronous, before it returns.
+    ///
+    /// # Errors
+    /// Only where it is synchronous: what failed.
+    fn evict(&self, eviction: Eviction) -> Result<(), String>;
+    /// Whether pods are being evicted for `preemptor` in the background, so that another try would come too early. Is
+    /// called under the queue's lock.
+    fn is_evicting_for(&self, preemptor: PodUid) -> bool;
 }
 
 /// The running scheduler, as a plugin sees it.
 #[derive(Default)]
 pub struct Handle {
+    evict: OnceLock<Arc<dyn Evict>>,
     waiting: OnceLock<Arc<dyn WaitingPods>>,
     activate: OnceLock<Arc<dyn Activate>>,
     metrics: OnceLock<Arc<Metrics>>,
@@ -59,6 +93,30 @@ impl Handle {
         if let Some(metrics) = self.metrics.get() {
             metrics.volume_stage_failed(stage);
         }
+    }
+
+    /// Says who evicts pods; only the first call counts.
+    pub fn set_evict(&self, evict: Arc<dyn Evict>) {
+        self.evict.get_or_init(|| evict);
+    }
+
+    /// See [`Evict::evict`].
+    ///
+    /// # Errors
+    /// See there; and that nobody evicts.
+    pub fn evict(&self, eviction: Eviction) -> Result<(), String> {
+        match self.evict.get() {
+            Some(evict) => evict.evict(eviction),
+            None => Err("nobody evicts pods".to_owned()),
+        }
+    }
+
+    /// See [`Evict::is_evicting_for`].
+    #[must_use]
+    pub fn is_evicting_for(&self, preemptor: PodUid) -> bool {
+        self.evict
+            .get()
+            .is_some_and(|evict| evict.is_evicting_for(preemptor))
     }
 
     /// See [`WaitingPods::allow`].

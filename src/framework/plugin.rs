@@ -2,6 +2,7 @@
 //!
 //! Source of names, order and meaning: `staging/src/k8s.io/kube-scheduler/framework/interface.go`, Kubernetes 1.36.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -51,6 +52,12 @@ impl Reads {
     #[must_use]
     pub const fn any_of(self, other: Self) -> bool {
         self.0 & other.0 != 0
+    }
+
+    /// Whether pods on nodes do not matter to it: it goes no further than the node's object and the image counts.
+    #[must_use]
+    pub const fn is_of_objects(self) -> bool {
+        self.0 & !(Self::NODE_SPEC.0 | Self::IMAGES.0) == 0
     }
 
     /// Whether it goes no further than the node at hand and the image counts.
@@ -289,6 +296,22 @@ pub enum NominatedNode {
     Set(Symbol),
 }
 
+/// Pods whose eviction makes room on a node. Whoever runs PostFilter nominates the pod to the node if nothing happened
+/// there since, and only then has them evicted.
+#[derive(Clone, Debug)]
+pub struct Preemption {
+    /// The plugin that chose them.
+    pub plugin: Symbol,
+    /// The node's slot.
+    pub node: NodeIdx,
+    /// Its name.
+    pub name: Symbol,
+    /// The version of the node's use that the choice rests on.
+    pub version: u64,
+    /// Who goes, most important first.
+    pub victims: Vec<Arc<PodInfo>>,
+}
+
 /// What PostFilter achieved.
 #[derive(Clone, Debug)]
 pub struct PostFilterResult {
@@ -296,6 +319,20 @@ pub struct PostFilterResult {
     pub status: Status,
     /// The nomination.
     pub nomination: NominatedNode,
+    /// With success and a nomination: the pods that must go for it.
+    pub preemption: Option<Box<Preemption>>,
+}
+
+impl PostFilterResult {
+    /// An answer without evictions.
+    #[must_use]
+    pub const fn new(status: Status, nomination: NominatedNode) -> Self {
+        Self {
+            status,
+            nomination,
+            preemption: None,
+        }
+    }
 }
 
 /// Tries to make room for a pod that fits nowhere.

@@ -75,6 +75,8 @@ pub struct Profile {
     pub(super) queue_sort: Option<Arc<dyn Plugin>>,
     pub(super) pre_filter: Vec<Preparing>,
     pub(super) filter: Vec<Arc<dyn Plugin>>,
+    /// Positions of the filters whose answers pods on the node can change: bits.
+    pub(super) filters_of_pods: u64,
     pub(super) post_filter: Vec<Arc<dyn Plugin>>,
     pub(super) pre_score: Vec<Preparing>,
     pub(super) score: Vec<ScorePlugin>,
@@ -233,6 +235,7 @@ impl Profile {
                     plugin,
                 })
                 .collect(),
+            filters_of_pods: filters_of_pods(&filter),
             filter,
             post_filter: at(ExtensionPoint::PostFilter),
             reserve: at(ExtensionPoint::Reserve),
@@ -289,6 +292,15 @@ impl Profile {
     pub fn score_plugins(&self) -> &[ScorePlugin] {
         &self.score
     }
+}
+
+fn filters_of_pods(filters: &[Arc<dyn Plugin>]) -> u64 {
+    let standing = |plugin: &Arc<dyn Plugin>| {
+        let reads = plugin.filter().map(|filter| filter.filter_reads());
+        reads.is_none_or(Reads::is_of_objects)
+    };
+    let looking = filters.iter().enumerate().filter(|(_, plugin)| !standing(plugin));
+    looking.fold(0, |bits, (position, _)| bits | 1 << position)
 }
 
 fn make_instances(

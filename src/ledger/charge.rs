@@ -155,6 +155,6 @@ impl Clone for NodeUse {
 pub struct Nomination {
     /// What the pod will use.
     pub charge: Arc<Charge>,
-    /// The pods that must go for it; no other nomination may claim them.
+    /// The pods that are being evicted for it: while one of them is counted on the node, the pod awaits its room.
     pub victims: SmallVec<[PodUid; 4]>,
 }

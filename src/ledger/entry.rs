@@ -65,6 +65,16 @@ impl NodeEntry {
         &self.nominations
     }
 
+    pub(super) fn holds(&self, uid: PodUid) -> bool {
+        self.charges.contains_key(&uid)
+    }
+
+    /// The pods of lower priority than `priority`, in no order.
+    pub(super) fn below(&self, priority: i32) -> impl Iterator<Item = PodUid> {
+        let lower = self.charges.values().filter(move |charge| charge.priority < priority);
+        lower.map(|charge| charge.uid)
+    }
+
     /// Whether nothing depends on the entry any more.
     pub(super) fn is_forgettable(&self) -> bool {
         !self.usage.live && self.charges.is_empty() && self.nominations.is_empty()
@@ -211,6 +221,22 @@ impl NodeEntry {
         self.nominations.retain(|nominated| nominated.ticket != ticket);
         self.count_nominations();
         self.nominations.len() != before
+    }
+
+    /// The pod of nomination `ticket` uses as `charge` says from now on; false: nothing changes.
+    pub(super) fn replace_nominated(&mut self, ticket: u64, charge: &Arc<Charge>) -> bool {
+        let found = self.nominations.iter_mut().find(|nominated| nominated.ticket == ticket);
+        let Some(found) = found.filter(|found| *found.nomination.charge != **charge) else {
+            return false;
+        };
+        found.nomination.charge = Arc::clone(charge);
+        true
+    }
+
+    pub(super) fn forget_victims(&mut self, ticket: u64) {
+        for found in self.nominations.iter_mut().filter(|nominated| nominated.ticket == ticket) {
+            found.nomination.victims.clear();
+        }
     }
 
     fn count_nominations(&mut self) {

@@ -2,7 +2,7 @@
 //!
 //! Does not: turn them into statuses; the cycle does.
 
-use crate::ids::{NodeIdx, PodUid};
+use crate::ids::NodeIdx;
 use crate::resources::{HostPort, Resource};
 
 /// What a node did not have enough of.
@@ -53,12 +53,6 @@ pub enum NominateError {
     Moved {
         /// The entry's version.
         version: u64,
-    },
-    /// Another nomination counts on the same victim.
-    #[error("pod {victim:?} is claimed as a victim already")]
-    VictimClaimed {
-        /// Which.
-        victim: PodUid,
     },
     /// The pod is reserved or bound.
     #[error("the pod is promised already")]

@@ -22,6 +22,9 @@ pub(super) struct NominatedTo {
     ticket: u64,
 }
 
+/// Whose nomination, and which.
+type NominatedPod = (PodUid, u64);
+
 impl<P: Primitives> Ledger<P> {
     /// A node was added or its object changed. Pods seen on it before are counted already. A capacity below the use is
     /// accepted: it blocks further reserves of the quantities exceeded. An incarnation that is past is ignored.
@@ -73,7 +76,8 @@ impl<P: Primitives> Ledger<P> {
 
     /// Keeps room on `node` for a pod, against pods of the same or lower priority, and gives the entry's version. An
     /// earlier nomination of the pod ends. With `expected`, the entry must still have that version: nothing happened
-    /// on the node since the dry run that chose `victims`.
+    /// on the node since the dry run that chose `victims`, so no two preemptors count on the same room. A victim may
+    /// well go for two of them, if both need it gone.
     ///
     /// Callers: the pod's own worker, under the commit lock; and whoever reads a nomination back from the API, without
     /// victims or version. A pod that was deleted meanwhile stays nominated until [`Self::clear_nomination`].
@@ -99,7 +103,7 @@ impl<P: Primitives> Ledger<P> {
         let version = self
             .nodes
             .update(node, |entry| {
-                let recorded = may_nominate(entry, uid, victims, expected);
+                let recorded = may_nominate(entry, expected);
                 let version = recorded.map(|()| {
                     let before = entry.nominations().len();
                     entry.nominate(Nominated { ticket, nomination });
@@ -142,22 +146,78 @@ impl<P: Primitives> Ledger<P> {
         Some(to.node)
     }
 
+    /// Ends the nominations for `node` of pods of lower priority than `priority`, and gives these pods.
+    pub fn clear_lower_nominations(&self, node: NodeIdx, priority: i32) -> SmallVec<[PodUid; 2]> {
+        let lower = |entry: &NodeEntry| -> SmallVec<[NominatedPod; 2]> {
+            let lower = entry.nominations().iter().filter(|it| it.nomination.charge.priority < priority);
+            lower.map(|it| (it.nomination.charge.uid, it.ticket)).collect()
+        };
+        let mut ended = SmallVec::new();
+        for (uid, ticket) in self.nodes.read(node, lower).unwrap_or_default() {
+            // One that was renewed or ended meanwhile is another nomination, or none.
+            if self.denominate(NominatedTo { node, ticket }) {
+                self.forget_nomination(uid, ticket);
+                ended.push(uid);
+            }
+        }
+        ended
+    }
+
+    /// A nominated pod's use or priority changed.
+    pub fn update_nomination(&self, charge: &Arc<Charge>) {
+        let Some(to) = self.nominated.read(charge.uid, |to| *to) else {
+            return;
+        };
+        self.nodes.update(to.node, |entry| {
+            if entry.replace_nominated(to.ticket, charge) {
+                self.log(entry, to.node, ChangeKind::Nomination, Some(charge.class));
+            }
+            (After::Keep, ())
+        });
+    }
+
+    /// The node to which a pod is nominated, if some of the pods that were to go for it are still counted there.
+    #[must_use]
+    pub fn awaited_node(&self, uid: PodUid) -> Option<NodeIdx> {
+        let to = self.nominated.read(uid, |to| *to)?;
+        let awaits = |entry: &NodeEntry| {
+            let nominated = entry.nominations().iter().find(|it| it.ticket == to.ticket);
+            nominated.is_some_and(|it| it.nomination.victims.iter().any(|victim| entry.holds(*victim)))
+        };
+        (self.nodes.read(to.node, awaits) == Some(true)).then_some(to.node)
+    }
+
+    /// The pods that were to go for a nominated pod will not, or not for sure. Its nomination stays.
+    pub fn forget_victims(&self, uid: PodUid) {
+        let Some(to) = self.nominated.read(uid, |to| *to) else {
+            return;
+        };
+        // No change of the node: what fits there is the same.
+        self.nodes.update(to.node, |entry| {
+            entry.forget_victims(to.ticket);
+            (After::Keep, ())
+        });
+    }
+
     /// The node to which a pod is nominated.
     #[must_use]
     pub fn nominated_node(&self, uid: PodUid) -> Option<NodeIdx> {
         self.nominated.read(uid, |to| to.node)
     }
 
-    fn denominate(&self, to: NominatedTo) {
-        self.nodes.update(to.node, |entry| {
+    /// Ends a nomination; false: it had ended.
+    fn denominate(&self, to: NominatedTo) -> bool {
+        let ended = self.nodes.update(to.node, |entry| {
             let class = entry.nominations().iter().find(|other| other.ticket == to.ticket);
             let class = class.map(|found| found.nomination.charge.class);
-            if entry.denominate(to.ticket) {
+            let ended = entry.denominate(to.ticket);
+            if ended {
                 self.nominated_count.fetch_sub(1, Ordering::Relaxed);
                 self.log(entry, to.node, ChangeKind::Nomination, class);
             }
-            (self.keep_or_forget(entry), ())
+            (self.keep_or_forget(entry), ended)
         });
+        ended == Some(true)
     }
 
     fn forget_nomination(&self, uid: PodUid, ticket: u64) {
@@ -174,12 +234,7 @@ impl<P: Primitives> Ledger<P> {
     }
 }
 
-fn may_nominate(
-    entry: &NodeEntry,
-    uid: PodUid,
-    victims: &[PodUid],
-    expected: Option<u64>,
-) -> Result<(), NominateError> {
+fn may_nominate(entry: &NodeEntry, expected: Option<u64>) -> Result<(), NominateError> {
     if !entry.usage().live {
         return Err(NominateError::NodeGone);
     }
@@ -187,17 +242,5 @@ fn may_nominate(
     if expected.is_some_and(|expected| expected != version) {
         return Err(NominateError::Moved { version });
     }
-    let others = || {
-        entry
-            .nominations()
-            .iter()
-            .filter(|other| other.nomination.charge.uid != uid)
-    };
-    match victims
-        .iter()
-        .find(|victim| others().any(|other| other.nomination.victims.contains(victim)))
-    {
-        Some(victim) => Err(NominateError::VictimClaimed { victim: *victim }),
-        None => Ok(()),
-    }
+    Ok(())
 }

@@ -426,7 +426,7 @@ fn a_later_nomination_replaces_the_earlier() {
 }
 
 #[test]
-fn a_nomination_needs_the_node_as_it_was_and_victims_of_its_own() {
+fn a_nomination_after_a_dry_run_needs_the_node_as_it_was() {
     let (ledger, _) = ledger();
     let seen = ledger.read(N1).unwrap().version;
     ledger.confirm(&charge(9, 100), N1);
@@ -434,8 +434,8 @@ fn a_nomination_needs_the_node_as_it_was_and_victims_of_its_own() {
     let moved = ledger.nominate(&charge(1, 100), N1, &[PodUid(9)], Some(seen));
     assert_eq!(moved, Err(NominateError::Moved { version: now }));
     assert!(ledger.nominate(&charge(1, 100), N1, &[PodUid(9)], Some(now)).is_ok());
-    let claimed = ledger.nominate(&charge(2, 100), N1, &[PodUid(9)], None);
-    assert_eq!(claimed, Err(NominateError::VictimClaimed { victim: PodUid(9) }));
+    let second = ledger.nominate(&charge(2, 100), N1, &[PodUid(9)], Some(now));
+    assert_eq!(second, Err(NominateError::Moved { version: now + 1 }));
     assert_eq!(
         ledger.nominate(&charge(9, 100), N2, &[], None),
         Err(NominateError::AlreadyPromised)
@@ -444,6 +444,74 @@ fn a_nomination_needs_the_node_as_it_was_and_victims_of_its_own() {
         ledger.nominate(&charge(3, 100), NodeIdx(7), &[], None),
         Err(NominateError::NodeGone)
     );
+}
+
+#[test]
+fn a_nominated_pod_awaits_its_victims_until_they_are_gone_or_stay_for_sure() {
+    let (ledger, _) = ledger();
+    let (preemptor, victims) = (charge(1, 100), [PodUid(8), PodUid(9)]);
+    victims.map(|uid| ledger.confirm(&charge(uid.0, 100), N1));
+    let nominate = |victims: &[PodUid]| {
+        let seen = ledger.read(N1).unwrap().version;
+        ledger.nominate(&preemptor, N1, victims, Some(seen)).unwrap();
+    };
+    nominate(&victims);
+    ledger.remove(victims[0]);
+    assert_eq!(ledger.awaited_node(preemptor.uid), Some(N1));
+    let version = ledger.read(N1).unwrap().version;
+    ledger.forget_victims(preemptor.uid);
+    assert_eq!(ledger.awaited_node(preemptor.uid), None);
+    assert_eq!(
+        (ledger.nominated_node(preemptor.uid), ledger.read(N1).unwrap().version),
+        (Some(N1), version)
+    );
+    nominate(&victims[1..]);
+    ledger.remove(victims[1]);
+    assert_eq!(
+        (ledger.nominated_node(preemptor.uid), ledger.awaited_node(preemptor.uid)),
+        (Some(N1), None)
+    );
+}
+
+#[test]
+fn weaker_nominations_give_way_and_only_they() {
+    let (ledger, _) = ledger();
+    for (uid, priority) in [(1, 5), (2, 10), (3, 4)] {
+        let pod = with(&charge(uid, 100), |pod| pod.priority = priority);
+        ledger.nominate(&pod, N1, &[], None).unwrap();
+    }
+    assert_eq!(ledger.clear_lower_nominations(N1, 10).to_vec(), [PodUid(1), PodUid(3)]);
+    assert_eq!(ledger.clear_lower_nominations(N1, 10).to_vec(), []);
+    let left = [1, 2, 3].map(|uid| ledger.nominated_node(PodUid(uid)));
+    assert_eq!((left, ledger.counts().nominated), ([None, Some(N1), None], 1));
+    assert!(ledger.clear_lower_nominations(NodeIdx(7), 10).is_empty());
+}
+
+#[test]
+fn a_nomination_follows_what_its_pod_uses() {
+    let (ledger, _) = ledger();
+    let small = with(&charge(1, 100), |pod| pod.priority = 10);
+    ledger.nominate(&small, N1, &[PodUid(9)], None).unwrap();
+    let version = ledger.read(N1).unwrap().version;
+    ledger.update_nomination(&small);
+    assert_eq!(ledger.read(N1).unwrap().version, version);
+    let large = with(&small, |pod| pod.request.milli_cpu = 200);
+    ledger.update_nomination(&large);
+    assert_eq!(ledger.read(N1).unwrap().version, version + 1);
+    let nominations = ledger.nominations(N1);
+    assert_eq!((nominations.len(), &nominations[0].charge), (1, &large));
+    assert_eq!(nominations[0].victims.to_vec(), [PodUid(9)]);
+}
+
+#[test]
+fn pods_of_lower_priority_are_found() {
+    let (ledger, _) = ledger();
+    for (uid, priority) in [(1, 5), (2, i32::MIN), (3, i32::MAX)] {
+        ledger.confirm(&with(&charge(uid, 100), |pod| pod.priority = priority), N1);
+    }
+    assert_eq!(ledger.pods_below(N1, 5).to_vec(), [PodUid(2)]);
+    assert_eq!(ledger.pods_below(N1, i32::MAX).to_vec(), [PodUid(1), PodUid(2)]);
+    assert!(ledger.pods_below(N1, i32::MIN).is_empty() && ledger.pods_below(N2, i32::MAX).is_empty());
 }
 
 #[test]

@@ -1,10 +1,10 @@
-//! `DefaultPreemption`: looks for pods of lower priority whose eviction would make room.
+//! `DefaultPreemption`: looks for pods of lower priority whose eviction makes room, and holds a pod back while pods are
+//! being evicted for it.
 //!
-//! In this release it computes and says what it found, but nominates no node and evicts nothing: where preemption
-//! would succeed, it answers success and leaves the nomination as it is, so that the pod's message has no part about
-//! preemption, as after a preemption. The pod then waits for room like any other.
+//! It answers with the node and the victims; whoever runs it nominates the pod, if nothing happened on the node since,
+//! and has the victims evicted.
 //!
-//! Does not: reject a pod by itself, or choose victims (that is [`crate::preemption`]).
+//! Does not: reject a pod by itself, nominate or evict, or choose victims (that is [`crate::preemption`]).
 //!
 //! Source: `pkg/scheduler/framework/plugins/defaultpreemption`, Kubernetes 1.36.
 
@@ -16,19 +16,22 @@ use supercargo_config::plugin_args::DefaultPreemptionArgs;
 
 use crate::cluster::{ClusterView, PodInfo};
 use crate::framework::{
-    ActionType, Code, CycleState, EventHint, EventResource, LabelsRead, NodeStatuses, NominatedNode, Plugin,
-    PluginContext, PostFilter, PostFilterResult, Profile, QueueingHint, Reason, Status,
+    ActionType, Code, CycleState, EventHint, EventResource, Handle, LabelsRead, NodeStatuses, NominatedNode, Plugin,
+    PluginContext, PostFilter, PostFilterResult, PreEnqueue, Preemption, Profile, QueueingHint, Reason, Status,
 };
 use crate::ids::Symbol;
 use crate::plugins::wrong_args;
 use crate::preemption::{self, CandidateLimits, Trial};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("DefaultPreemption"));
+static EVICTING: LazyLock<Symbol> =
+    LazyLock::new(|| Symbol::new("waiting for the preemption for this pod to be finished"));
 
 /// The plugin.
 pub(super) struct DefaultPreemption {
     limits: CandidateLimits,
     calls: AtomicU64,
+    handle: Arc<Handle>,
 }
 
 /// Makes the plugin from `DefaultPreemptionArgs`.
@@ -45,6 +48,7 @@ pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, Strin
             absolute: args.min_candidate_nodes_absolute,
         },
         calls: AtomicU64::new(0),
+        handle: Arc::clone(&context.handle),
     }))
 }
 
@@ -67,8 +71,22 @@ impl Plugin for DefaultPreemption {
         ])
     }
 
+    fn pre_enqueue(&self) -> Option<&dyn PreEnqueue> {
+        Some(self)
+    }
+
     fn post_filter(&self) -> Option<&dyn PostFilter> {
         Some(self)
+    }
+}
+
+impl PreEnqueue for DefaultPreemption {
+    fn pre_enqueue_pod(&self, pod: &PodInfo) -> Status {
+        if self.handle.is_evicting_for(pod.uid) {
+            Status::unresolvable(*EVICTING)
+        } else {
+            Status::SUCCESS
+        }
     }
 }
 
@@ -101,11 +119,18 @@ impl PostFilter for DefaultPreemption {
                 node = best.name.as_str(),
                 victims = best.victims.len(),
                 pdb_violations = best.pdb_violations,
-                "preemption would make room"
+                "evictions make room"
             );
             return PostFilterResult {
                 status: Status::SUCCESS,
-                nomination: NominatedNode::Keep,
+                nomination: NominatedNode::Set(best.name),
+                preemption: Some(Box::new(Preemption {
+                    plugin: *NAME,
+                    node: best.node,
+                    name: best.name,
+                    version: best.version,
+                    victims: best.victims.clone(),
+                })),
             };
         }
         match run.errors() {
@@ -116,10 +141,8 @@ impl PostFilter for DefaultPreemption {
 }
 
 fn answer(code: Code, text: &str, nomination: NominatedNode) -> PostFilterResult {
-    PostFilterResult {
-        status: Status::new(code, Reason::from(format!("preemption: {text}"))),
-        nomination,
-    }
+    let status = Status::new(code, Reason::from(format!("preemption: {text}")));
+    PostFilterResult::new(status, nomination)
 }
 
 impl DefaultPreemption {

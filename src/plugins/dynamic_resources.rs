@@ -78,9 +78,6 @@ impl PostFilter for DynamicResources {
             Some(_) => Status::unschedulable(*NO_CLAIMS),
             None => Status::error("not found"),
         };
-        PostFilterResult {
-            status,
-            nomination: NominatedNode::Keep,
-        }
+        PostFilterResult::new(status, NominatedNode::Keep)
     }
 }

@@ -4,14 +4,15 @@ use std::sync::Arc;
 
 use crate::cluster::{Budget, PodInfo};
 
-/// Splits `pods`, which are in order of importance, into those whose eviction would break a budget and the others.
-/// Every budget that covers a pod is charged for it, also when another one is already exhausted.
-pub(super) fn split(pods: Vec<Arc<PodInfo>>, budgets: &[Arc<Budget>]) -> (Vec<Arc<PodInfo>>, Vec<Arc<PodInfo>>) {
+/// Which of `pods`, which are in order of importance, could not be evicted without breaking a budget: one answer a pod,
+/// or none at all where nobody has a budget. Every budget that covers a pod is charged for it, also when another one is
+/// already exhausted.
+pub(super) fn protected(pods: &[Arc<PodInfo>], budgets: &[Arc<Budget>]) -> Vec<bool> {
     if budgets.is_empty() {
-        return (Vec::new(), pods);
+        return Vec::new();
     }
     let mut left: Vec<i32> = budgets.iter().map(|budget| budget.allowed).collect();
-    pods.into_iter().partition(|pod| {
+    let mut breaks = |pod: &Arc<PodInfo>| {
         let mut broken = false;
         for (budget, left) in budgets.iter().zip(&mut left) {
             if budget.covers(pod) {
@@ -20,5 +21,6 @@ pub(super) fn split(pods: Vec<Arc<PodInfo>>, budgets: &[Arc<Budget>]) -> (Vec<Ar
             }
         }
         broken
-    })
+    };
+    pods.iter().map(&mut breaks).collect()
 }

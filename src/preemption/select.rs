@@ -66,6 +66,7 @@ mod tests {
         Candidate {
             node: NodeIdx(node),
             name: Symbol::new("n"),
+            version: 0,
             victims: victims.collect(),
             pdb_violations,
         }

@@ -74,8 +74,18 @@ impl SchedulingQueue {
         self.relocate(inner, slot, plan.label, pool);
     }
 
+    /// A pod's nomination went that its status never told of: other pods of its priority and below may find room.
+    pub fn claim_ended(&self, pod: &Arc<PodInfo>) {
+        let uid = pod.uid;
+        self.tell_claim_ended(&mut self.locked(), pod, &move |other| other.uid != uid);
+    }
+
     /// A pod's nomination went: pods of its priority and below may find room.
     pub(super) fn nomination_ended(&self, inner: &mut Inner, pod: &Arc<PodInfo>) {
+        self.tell_claim_ended(inner, pod, &|_| true);
+    }
+
+    fn tell_claim_ended(&self, inner: &mut Inner, pod: &Arc<PodInfo>, concerns: &dyn Fn(&PodInfo) -> bool) {
         let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
         let object = EventObject::Pod {
             old: Some(Arc::clone(pod)),
@@ -86,7 +96,7 @@ impl SchedulingQueue {
             return;
         }
         let priority = pod.priority();
-        let lower = move |other: &PodInfo| other.priority() <= priority;
+        let lower = move |other: &PodInfo| other.priority() <= priority && concerns(other);
         self.offer(inner, &plan, &object, Some(&lower));
         inner.keep_for_in_flight(&plan, &object, None, &self.metrics);
     }
@@ -255,6 +265,21 @@ impl Activate for SchedulingQueue {
         for uid in pods {
             self.activate_one(&mut inner, *uid);
         }
+    }
+
+    fn ungate(&self, pod: PodUid) {
+        let mut inner = self.locked();
+        let Some(slot) = inner.store.find(pod) else { return };
+        if !matches!(inner.store.stage(slot), Some(Stage::Waiting(Pool::Gated, _))) {
+            return;
+        }
+        let now = self.clock.now();
+        let mut pool = Pool::Active;
+        if let Some(Stage::Waiting(_, queued)) = inner.store.stage_mut(slot) {
+            // The plugin that held it back is among those that rejected it, and says no more.
+            pool = self.pool_for(queued, Worth::AfterBackoff, now);
+        }
+        self.relocate(&mut inner, slot, self.labels.activate, pool);
     }
 }
 

@@ -1,30 +1,39 @@
 //! The loop of one worker: take a place in the binding pool, take a pod, decide, reserve, hand over.
 //!
+//! A pod that fits nowhere may preempt others: it is nominated to the node that PostFilter chose if nothing happened there
+//! since the dry run, and then the victims are evicted; otherwise it chooses again.
+//!
 //! A conflict (another worker took the room) is not a failure: the pod replays and chooses again, a few times; then, and
 //! before a pod that met a conflict is called unschedulable, it is evaluated once under the commit lock, where nobody
 //! else commits.
 //!
-//! Threads: one a worker. Locks: the commit lock for reading around a reserve, for writing around a last evaluation.
+//! Threads: one a worker. Locks: the commit lock for reading around a reserve or a nomination, for writing around a last
+//! evaluation; never while pods are evicted.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
+use smallvec::SmallVec;
 
 use crate::binding::{BindTask, BindingPool, Failure, FailureHandler, Slot};
 use crate::clock::{Clock, Nanos};
 use crate::cluster::Cluster;
 use crate::cycle::full::{self, Evaluation};
 use crate::cycle::{Decision, Engine, View, decide};
-use crate::framework::{CycleState, NominatedNode, PermitRun, Status};
-use crate::ids::NodeIdx;
+use crate::framework::{CycleState, Eviction, Handle, NominatedNode, PermitRun, Preemption, Status};
+use crate::ids::{NodeIdx, PodUid};
+use crate::ledger::NominateError;
 use crate::queue::{Exit, QueuedPodInfo, SchedulingQueue};
 use crate::scheduler::commit::{Committed, Ruled};
 use crate::telemetry::Metrics;
 
 /// Conflicts after which a pod is evaluated under the commit lock.
 const MAX_CONFLICTS: u32 = 8;
+/// Conflicts after which a pod that would preempt is given up for now: under the lock only what the watches deliver can
+/// come between, and each such event is a reason to try the pod again.
+const MAX_PREEMPTION_CONFLICTS: u32 = 2 * MAX_CONFLICTS;
 
 /// What all workers share.
 #[derive(Clone, Debug)]
@@ -37,6 +46,8 @@ pub(super) struct WorkerParts {
     pub(super) binding: Arc<BindingPool>,
     /// What becomes of pods that fit nowhere.
     pub(super) failures: Arc<FailureHandler>,
+    /// Who evicts.
+    pub(super) handle: Arc<Handle>,
     /// Recorders.
     pub(super) metrics: Arc<Metrics>,
     /// Time.
@@ -51,6 +62,20 @@ pub(super) struct Worker {
     pub(super) engine: Engine,
     pub(super) ruled: Ruled,
     random: Pcg64Mcg,
+}
+
+/// What a pod that fits nowhere came to.
+enum NoFit {
+    /// It waits; pods may have to be evicted for it first.
+    Waits {
+        failure: Failure,
+        nomination: NominatedNode,
+        eviction: Option<Box<Eviction>>,
+    },
+    /// Something happened on the node that was chosen for it.
+    Conflict,
+    /// Bound by somebody else or promised already.
+    Settled,
 }
 
 impl Worker {
@@ -162,11 +187,26 @@ impl Worker {
                 // Somebody else's unfinished reserve may be why: look once more when there is none.
                 Decision::NoFit(_) if conflicts > 0 && alone.is_none() => conflicts = MAX_CONFLICTS,
                 Decision::NoFit(evaluation) => {
-                    drop(alone);
                     self.parts
                         .metrics
                         .scheduling_algorithm(self.parts.clock.now().since(started));
-                    return self.no_fit(queued, &evaluation, started);
+                    let outcome = self.no_fit(&queued, &evaluation, (epoch, alone.is_some()), conflicts);
+                    drop(alone);
+                    match outcome {
+                        NoFit::Waits {
+                            failure,
+                            nomination,
+                            eviction,
+                        } => return self.wait(queued, started, failure, nomination, eviction),
+                        NoFit::Conflict => {
+                            self.parts.metrics.conflict();
+                            conflicts += 1;
+                        }
+                        NoFit::Settled => {
+                            self.parts.queue.leave(&queued, Exit::Bound);
+                            return;
+                        }
+                    }
                 }
                 Decision::NoNodes => {
                     return self.fail(queued, started, Failure::NoNodes, NominatedNode::Clear);
@@ -218,10 +258,88 @@ impl Worker {
         }
     }
 
-    fn no_fit(&self, queued: QueuedPodInfo, evaluation: &Evaluation, started: Nanos) {
+    /// PostFilter, and the nomination that it asks for, unless the rules that span nodes are others than those of `epoch`
+    /// by then. `alone` says that the commit lock is held already.
+    fn no_fit(
+        &self,
+        queued: &QueuedPodInfo,
+        evaluation: &Evaluation,
+        (epoch, alone): (u64, bool),
+        conflicts: u32,
+    ) -> NoFit {
         let cluster_view = self.view.cluster_view(&self.parts.cluster);
-        let (error, nomination) = full::post_filter(&queued.profile, &cluster_view, evaluation, &queued.pod);
-        self.fail(queued, started, Failure::Unschedulable(Box::new(error)), nomination)
+        let filtered = full::post_filter(&queued.profile, &cluster_view, evaluation, &queued.pod);
+        let failure = Failure::Unschedulable(Box::new(filtered.error));
+        let Some(preemption) = filtered.preemption else {
+            return NoFit::Waits {
+                failure,
+                nomination: filtered.nomination,
+                eviction: None,
+            };
+        };
+        let reading = (!alone).then(|| self.parts.cluster.commit.read());
+        if reading.as_ref().is_some_and(|guard| guard.epoch() != epoch) {
+            return NoFit::Conflict;
+        }
+        match self.nominate(queued, *preemption) {
+            Ok(eviction) => NoFit::Waits {
+                failure,
+                nomination: filtered.nomination,
+                eviction: Some(Box::new(eviction)),
+            },
+            Err(NominateError::AlreadyPromised) => NoFit::Settled,
+            Err(NominateError::Moved { .. } | NominateError::NodeGone) if conflicts < MAX_PREEMPTION_CONFLICTS => {
+                NoFit::Conflict
+            }
+            Err(_) => NoFit::Waits {
+                failure,
+                nomination: NominatedNode::Keep,
+                eviction: None,
+            },
+        }
+    }
+
+    /// Keeps the room for the pod that its victims will leave; weaker pods that were to have it lose their nomination.
+    fn nominate(&self, queued: &QueuedPodInfo, preemption: Preemption) -> Result<Eviction, NominateError> {
+        let (cluster, pod) = (&self.parts.cluster, &queued.pod);
+        let going = preemption.victims.iter().filter(|victim| !victim.terminating);
+        let going: SmallVec<[PodUid; 8]> = going.map(|victim| victim.uid).collect();
+        let version = Some(preemption.version);
+        cluster
+            .ledger
+            .nominate(&pod.charge, preemption.node, &going, version)?;
+        let weaker = cluster
+            .ledger
+            .clear_lower_nominations(preemption.node, pod.priority());
+        Ok(Eviction {
+            preemptor: Arc::clone(pod),
+            scheduler: queued.profile.name,
+            plugin: preemption.plugin,
+            node: preemption.name,
+            victims: preemption.victims,
+            displaced: weaker.into_iter().filter_map(|uid| cluster.pod(uid)).collect(),
+        })
+    }
+
+    /// Has pods evicted, if that is to be, and brings the pod back into the queue.
+    fn wait(
+        &self,
+        queued: QueuedPodInfo,
+        started: Nanos,
+        mut failure: Failure,
+        mut nomination: NominatedNode,
+        eviction: Option<Box<Eviction>>,
+    ) {
+        // Nobody goes for a pod that is gone itself; whoever saw it go may have looked for its nomination too early.
+        let is_there = || self.parts.cluster.pod(queued.pod.uid).is_some();
+        if let Some(eviction) = eviction.filter(|_| is_there())
+            && let Err(error) = self.parts.handle.evict(*eviction)
+        {
+            self.parts.cluster.ledger.clear_nomination(queued.pod.uid);
+            nomination = NominatedNode::Keep;
+            failure = failure.after_post_filter(format!("preemption: {error}"));
+        }
+        self.fail(queued, started, failure, nomination);
     }
 
     fn fail(&self, queued: QueuedPodInfo, started: Nanos, failure: Failure, nomination: NominatedNode) {

@@ -273,8 +273,8 @@ impl Case {
 
     fn preempt(&self, profile: &Profile, evaluation: &Evaluation, pod: &PodInfo, decision: &mut Decision) {
         let view = self.world.view();
-        let (error, _) = full::post_filter(profile, &view, evaluation, pod);
-        decision.message = Some(error.message());
+        let filtered = full::post_filter(profile, &view, evaluation, pod);
+        decision.message = Some(filtered.error.message());
         let run = self.dry_run(profile, &evaluation.state, pod, evaluation);
         let by_node = |candidate: &preemption::Candidate| {
             let victims = candidate.victims.iter().map(|victim| victim.full_name()).collect();

@@ -245,6 +245,7 @@ impl Kit {
                 let may_act = Arc::clone(&may_act);
                 Arc::new(move || may_act.load(Ordering::Relaxed))
             },
+            async_preemption: true,
         });
         Self {
             server,

@@ -101,6 +101,7 @@ impl Cluster {
         );
         self.change_images(None, Some(&spec));
         self.ledger.upsert_node(idx, incarnation, spec.allocatable.clone());
+        self.nominate_waiting(name, idx);
         NodeChange::Added(spec)
     }
 

@@ -70,6 +70,9 @@ impl Cluster {
     fn assign(&self, old: Option<Arc<PodInfo>>, new: Arc<PodInfo>, node: Symbol) -> PodChange {
         let from = old.as_ref().and_then(|old| old.bound_to).filter(|from| *from != node);
         let idx = self.slot(node);
+        if let Some(old) = &old {
+            self.forget_nominee(old);
+        }
         self.ledger.confirm(&new.charge, idx);
         if let Some(from) = from {
             self.free_slot_if_empty(self.slot(from), from);
@@ -88,27 +91,8 @@ impl Cluster {
             .ledger
             .promise(new.uid)
             .is_some_and(|promise| promise.state != PromiseState::Bound);
-        let nominated_before = old.as_ref().and_then(|old| old.nominated_node);
-        if !assumed && (old.is_none() || nominated_before != new.nominated_node) {
-            self.note_nomination(&new);
-        }
+        self.note_nomination(old.as_deref(), &new);
         Some(PodChange::Pending { old, new, assumed })
-    }
-
-    fn note_nomination(&self, pod: &PodInfo) {
-        match pod.nominated_node {
-            // A nomination for a node that is unknown has no effect.
-            Some(node) => {
-                if let Some(idx) = self.find_node(node)
-                    && let Err(error) = self.ledger.nominate(&pod.charge, idx, &[], None)
-                {
-                    tracing::debug!(pod = pod.full_name(), %node, %error, "a nomination has no effect");
-                }
-            }
-            None => {
-                self.ledger.clear_nomination(pod.uid);
-            }
-        }
     }
 
     /// Notes that a pod is gone.
@@ -116,6 +100,7 @@ impl Cluster {
         let (_, pod) = self.pods.remove(&uid)?;
         self.uids
             .remove_if(&(pod.namespace, pod.name.clone()), |_, have| *have == uid);
+        self.forget_nominee(&pod);
         let counted_on = self.ledger.remove(uid);
         self.ledger.clear_nomination(uid);
         if self.has_live_rules(&pod) {

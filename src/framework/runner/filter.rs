@@ -158,11 +158,11 @@ impl Profile {
         pod: &PodInfo,
         node: &NodeInfo,
     ) -> Status {
-        let asked = among & !state.skipped_filters();
-        for (position, plugin) in self.filter.iter().enumerate() {
-            if asked >> position & 1 == 0 {
-                continue;
-            }
+        let mut left = among & !state.skipped_filters();
+        while left != 0 {
+            let position = left.trailing_zeros() as usize;
+            left &= left - 1;
+            let Some(plugin) = self.filter.get(position) else { break };
             let Some(filter) = plugin.filter() else { continue };
             let status = filter.filter_node(cluster, state, pod, node);
             match status.code {
@@ -200,6 +200,30 @@ impl Profile {
         pod: &PodInfo,
         node: &NodeInfo,
     ) -> Status {
+        self.run_some_with_nominated(u64::MAX, cluster, state, pod, node)
+    }
+
+    /// The same again, on a node that differs from one that passed all filters in nothing but which pods are on it: only
+    /// filters that look at pods can say anything else.
+    #[must_use]
+    pub(crate) fn run_filter_again(
+        &self,
+        cluster: &ClusterView<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        node: &NodeInfo,
+    ) -> Status {
+        self.run_some_with_nominated(self.filters_of_pods, cluster, state, pod, node)
+    }
+
+    fn run_some_with_nominated(
+        &self,
+        positions: u64,
+        cluster: &ClusterView<'_>,
+        state: &CycleState,
+        pod: &PodInfo,
+        node: &NodeInfo,
+    ) -> Status {
         if node.used.nominated > 0 {
             let nominated = cluster.pods.nominated_to(node.idx).into_iter();
             let others: Vec<_> = nominated
@@ -215,13 +239,26 @@ impl Profile {
                         return status;
                     }
                 }
-                let status = self.run_filter(cluster, &trial_state, pod, &trial_node);
+                let status = self.run_filters(positions, cluster, &trial_state, pod, &trial_node);
                 if !status.is_success() {
                     return status;
                 }
             }
         }
-        self.run_filter(cluster, state, pod, node)
+        self.run_filters(positions, cluster, state, pod, node)
+    }
+
+    /// Whether some PreFilter plugin that did not skip counts pods that come or go in `state`; if none does, the state
+    /// of a trial is that of the cycle.
+    #[must_use]
+    pub(crate) fn adjusts_state(&self, state: &CycleState) -> bool {
+        self.pre_filter.iter().any(|preparing| {
+            let skipped = preparing
+                .follows
+                .is_some_and(|position| state.is_filter_skipped(position));
+            let pre_filter = preparing.plugin.pre_filter().filter(|_| !skipped);
+            pre_filter.is_some_and(|pre_filter| pre_filter.extensions().is_some())
+        })
     }
 
     /// Tells every PreFilter plugin that did not skip to count `other` on `node`.
@@ -328,21 +365,16 @@ impl Profile {
                         ..result.status
                     }
                     .by(plugin.name());
-                    return PostFilterResult {
-                        status,
-                        nomination: NominatedNode::Keep,
-                    };
+                    return PostFilterResult::new(status, NominatedNode::Keep);
                 }
             }
         }
-        PostFilterResult {
-            status: Status {
-                code: Code::Unschedulable,
-                reasons,
-                plugin: None,
-            },
-            nomination,
-        }
+        let status = Status {
+            code: Code::Unschedulable,
+            reasons,
+            plugin: None,
+        };
+        PostFilterResult::new(status, nomination)
     }
 
     /// Whether any PostFilter plugin is enabled.

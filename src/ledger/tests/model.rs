@@ -280,6 +280,59 @@ fn model_nominations_and_their_index_agree_whatever_ends_them() {
     });
 }
 
+/// Two workers nominate after dry runs that saw the same node: one of them must look again, however the room that the
+/// first one took shows, and a pod that is removed meanwhile never stays nominated.
+#[test]
+fn model_two_preemptors_that_saw_the_same_node_do_not_share_its_room() {
+    explore(|| {
+        let ledger = shared(1000);
+        let seen = ledger.read(N1).unwrap().version;
+        let workers = [1, 2].map(|uid| {
+            spawn(&ledger, move |ledger| {
+                let claimed = ledger.nominate(&charge(uid, 600), N1, &[PodUid(9)], Some(seen));
+                claimed.is_ok()
+            })
+        });
+        let won = workers.map(|worker| worker.join().unwrap());
+        assert_eq!(won.iter().filter(|won| **won).count(), 1);
+        assert_eq!(ledger.nominations(N1).len(), 1);
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
+#[test]
+fn model_finds_preemptors_that_nominate_by_what_they_saw_before() {
+    assert!(is_found_out(|| {
+        let ledger = shared(1000);
+        let workers = [1, 2].map(|uid| {
+            spawn(&ledger, move |ledger| {
+                // No version: whatever happened since is not seen.
+                if ledger.nominations(N1).is_empty() {
+                    ledger.nominate(&charge(uid, 600), N1, &[PodUid(9)], None).ok();
+                }
+            })
+        });
+        for worker in workers {
+            worker.join().unwrap();
+        }
+        assert!(ledger.nominations(N1).len() <= 1);
+    }));
+}
+
+#[test]
+fn model_weaker_nominations_end_once_whoever_ends_them() {
+    explore(|| {
+        let ledger = shared(1000);
+        ledger.nominate(&charge(1, 100), N1, &[], None).unwrap();
+        let strong = spawn(&ledger, |ledger| ledger.clear_lower_nominations(N1, 1000).len());
+        let moved = spawn(&ledger, |ledger| ledger.nominate(&charge(1, 100), N2, &[], None).is_ok());
+        let cleared = spawn(&ledger, |ledger| ledger.clear_nomination(PodUid(1)).is_some());
+        let (_, moved, _) = (strong.join().unwrap(), moved.join().unwrap(), cleared.join().unwrap());
+        assert!(moved && ledger.nominations(N1).is_empty());
+        assert_books_agree(&ledger, NODES);
+    });
+}
+
 /// How the commit protocol may be broken.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fault {

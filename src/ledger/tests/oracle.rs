@@ -36,6 +36,9 @@ enum Call {
         seen: Option<u64>,
     },
     ClearNomination(PodUid),
+    ClearLower(NodeIdx, i32),
+    ForgetVictims(PodUid),
+    UpdateNomination(Arc<Charge>),
     Touch(NodeIdx),
 }
 
@@ -71,9 +74,12 @@ fn any_call() -> impl Strategy<Value = Call> {
             Call::UpsertNode { node, is_new, capacity }
         }),
         1 => node().prop_map(Call::RemoveNode),
+        1 => pod.clone().prop_map(Call::UpdateNomination),
         2 => (pod, node(), prop::collection::vec(uid(), 0..2), prop::option::of(0..2_u64))
             .prop_map(|(pod, node, victims, seen)| Call::Nominate { pod, node, victims, seen }),
         1 => uid().prop_map(Call::ClearNomination),
+        1 => (node(), 0..3).prop_map(|(node, priority)| Call::ClearLower(node, priority)),
+        1 => uid().prop_map(Call::ForgetVictims),
         1 => node().prop_map(Call::Touch),
     ]
 }
@@ -205,6 +211,25 @@ fn make(ledger: &Ledger, oracle: &mut Oracle, call: Call) {
                 oracle.nominated.remove(&uid).map(|(node, ..)| node)
             );
         }
+        Call::ClearLower(node, priority) => {
+            let mut ended = ledger.clear_lower_nominations(node, priority).to_vec();
+            ended.sort_unstable();
+            let lower = |(to, charge, _): &mut (NodeIdx, Arc<Charge>, Vec<PodUid>)| *to == node && charge.priority < priority;
+            let expected: Vec<_> = oracle.nominated.extract_if(.., |_, it| lower(it)).map(|(uid, _)| uid).collect();
+            assert_eq!(ended, expected);
+        }
+        Call::ForgetVictims(uid) => {
+            ledger.forget_victims(uid);
+            if let Some((.., victims)) = oracle.nominated.get_mut(&uid) {
+                victims.clear();
+            }
+        }
+        Call::UpdateNomination(pod) => {
+            ledger.update_nomination(&pod);
+            if let Some((_, charge, _)) = oracle.nominated.get_mut(&pod.uid) {
+                *charge = pod;
+            }
+        }
         Call::Touch(node) => {
             assert_eq!(
                 ledger.touch(node, ChangeKind::Spec).is_some(),
@@ -263,15 +288,10 @@ fn nominate_on_both(
 ) {
     let version = ledger.read(node).map_or(0, |usage| usage.version);
     let is_live = oracle.nodes.get(&node).is_some_and(|known| known.live);
-    let is_claimed = oracle
-        .nominated
-        .iter()
-        .any(|(uid, (to, _, claimed))| *uid != pod.uid && *to == node && victims.iter().any(|it| claimed.contains(it)));
     let result = ledger.nominate(pod, node, &victims, seen.map(|behind| version.saturating_sub(behind)));
     let fails = oracle.pods.contains_key(&pod.uid)
         || !is_live
-        || seen.is_some_and(|behind| behind > 0 && version > 0)
-        || is_claimed;
+        || seen.is_some_and(|behind| behind > 0 && version > 0);
     assert_eq!(result.is_err(), fails, "{result:?}");
     if !fails {
         oracle.nominated.insert(pod.uid, (node, Arc::clone(pod), victims));
@@ -311,6 +331,11 @@ fn assert_same(ledger: &Ledger, oracle: &Oracle) {
             ledger.nominated_node(uid),
             oracle.nominated.get(&uid).map(|(node, ..)| *node)
         );
+        let awaits = |(node, _, victims): &&(NodeIdx, Arc<Charge>, Vec<PodUid>)| {
+            victims.iter().any(|victim| oracle.pods.get(victim).is_some_and(|(on, ..)| on == node))
+        };
+        let awaited = oracle.nominated.get(&uid).filter(awaits).map(|(node, ..)| *node);
+        assert_eq!(ledger.awaited_node(uid), awaited);
     }
 }
 
