@@ -13,6 +13,9 @@ mod handling;
 mod ingest;
 mod kept;
 mod kept_volumes;
+#[cfg(test)]
+#[cfg(feature = "demo")]
+mod tests;
 mod threads;
 mod watches;
 mod worker;

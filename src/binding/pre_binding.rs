@@ -42,6 +42,12 @@ impl PreBinding {
         }
     }
 
+    /// Whether a pod's PreBind is under way.
+    #[cfg(test)]
+    pub(super) fn is_entered(&self, pod: PodUid) -> bool {
+        self.0.lock().contains_key(&pod)
+    }
+
     /// Stops a pod's PreBind on behalf of a plugin; false: none is under way.
     pub(super) fn cancel(&self, pod: PodUid, plugin: Symbol) -> bool {
         let mut all = self.0.lock();

@@ -129,6 +129,13 @@ impl PodBuilder {
         self
     }
 
+    /// Something that keeps it from going when it is deleted.
+    #[must_use]
+    pub fn finalizer(mut self, name: &str) -> Self {
+        self.0["metadata"]["finalizers"] = json!([name]);
+        self
+    }
+
     /// Its priority class, which must exist.
     #[must_use]
     pub fn priority_class(mut self, name: &str) -> Self {

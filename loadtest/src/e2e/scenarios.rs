@@ -9,4 +9,5 @@ pub mod basic;
 pub mod claims;
 pub mod election;
 pub mod failures;
+pub mod preemption;
 pub mod waking;

@@ -219,6 +219,15 @@ impl World {
                 pod.metadata.namespace.unwrap_or_default(),
                 pod.metadata.name.unwrap_or_default(),
             );
+            if pod.metadata.finalizers.is_some_and(|held_by| !held_by.is_empty()) {
+                let release = Patch::Merge(json!({"metadata": {"finalizers": null}}));
+                Api::<Pod>::namespaced(self.client.clone(), &namespace)
+                    .patch(&name, &PatchParams::default(), &release)
+                    .await?;
+                if pod.metadata.deletion_timestamp.is_some() {
+                    continue;
+                }
+            }
             Api::<Pod>::namespaced(self.client.clone(), &namespace)
                 .delete(&name, &now)
                 .await?;
@@ -327,8 +336,22 @@ impl World {
     /// # Errors
     /// When the server refuses it.
     pub async fn add_priority_class(&self, name: &str, value: i32) -> Result<()> {
+        self.create_priority_class(&json!({"metadata": {"name": name}, "value": value}))
+            .await
+    }
+
+    /// The same for pods that evict nobody.
+    ///
+    /// # Errors
+    /// When the server refuses it.
+    pub async fn add_patient_priority_class(&self, name: &str, value: i32) -> Result<()> {
+        let class = json!({"metadata": {"name": name}, "value": value, "preemptionPolicy": "Never"});
+        self.create_priority_class(&class).await
+    }
+
+    async fn create_priority_class(&self, class: &Value) -> Result<()> {
         let classes: Api<PriorityClass> = Api::all(self.client.clone());
-        let class: PriorityClass = serde_json::from_value(json!({"metadata": {"name": name}, "value": value}))?;
+        let class: PriorityClass = serde_json::from_value(class.clone())?;
         match classes.create(&PostParams::default(), &class).await {
             Err(kube::Error::Api(status)) if status.code == 409 => Ok(()),
             other => other.map(drop).context("creating a priority class"),

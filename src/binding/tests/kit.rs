@@ -207,7 +207,16 @@ impl Kit {
         Self::with(settings()).await
     }
 
+    /// One whose evictions are over when the call returns.
+    pub(super) async fn synchronous() -> Self {
+        Self::make(settings(), false).await
+    }
+
     pub(super) async fn with(settings: Settings) -> Self {
+        Self::make(settings, true).await
+    }
+
+    async fn make(settings: Settings, async_preemption: bool) -> Self {
         let server = Server::start(ServerConfig::default()).await.unwrap();
         let script = Arc::new(Script::default());
         let metrics = Arc::new(Metrics::new(&MetricsOptions {
@@ -245,7 +254,7 @@ impl Kit {
                 let may_act = Arc::clone(&may_act);
                 Arc::new(move || may_act.load(Ordering::Relaxed))
             },
-            async_preemption: true,
+            async_preemption,
         });
         Self {
             server,

@@ -254,3 +254,59 @@ fn rules_of_pods_that_others_place_bind_once_they_are_on_a_node() {
     cluster.remove_pod(PodUid::parse("t"));
     assert!(!cluster.rules.concern(&met, &cluster.namespaces));
 }
+
+fn nominated_to(cluster: &Cluster, pod: &PodBuilder) -> Option<Symbol> {
+    let idx = cluster.ledger.nominated_node(pod.build().uid)?;
+    cluster.node(idx).map(|node| node.name)
+}
+
+#[test]
+fn a_nomination_counts_whichever_is_seen_first_and_again_when_the_node_comes_back() {
+    let cluster = cluster();
+    let p = pod("p").cpu(100).nominated("n1");
+    apply(&cluster, &p);
+    assert_eq!(nominated_to(&cluster, &p), None);
+    add_node(&cluster, &node("n1").cpu(1000));
+    assert_eq!(nominated_to(&cluster, &p), Some(Symbol::new("n1")));
+    cluster.remove_node(Symbol::new("n1"));
+    assert_eq!(nominated_to(&cluster, &p), None);
+    add_node(&cluster, &node("n1").uid("again").cpu(1000));
+    assert_eq!(nominated_to(&cluster, &p), Some(Symbol::new("n1")));
+    // Bound, it is nobody's nominee any more.
+    apply(&cluster, &p.clone().on("n1"));
+    cluster.remove_node(Symbol::new("n1"));
+    add_node(&cluster, &node("n1").uid("third").cpu(1000));
+    assert_eq!(nominated_to(&cluster, &p), None);
+}
+
+#[test]
+fn our_own_word_read_back_does_not_end_what_a_preemptor_waits_for() {
+    let cluster = cluster();
+    for name in ["n1", "n2"] {
+        add_node(&cluster, &node(name).cpu(1000));
+        apply(&cluster, &pod(&format!("v-{name}")).cpu(100).on(name));
+    }
+    let [n1, n2] = ["n1", "n2"].map(|name| cluster.find_node(Symbol::new(name)).unwrap());
+    let p = pod("p").cpu(100);
+    apply(&cluster, &p);
+    let charge = cluster.pod(p.build().uid).unwrap().charge.clone();
+    let victim = |name: &str| pod(&format!("v-{name}")).build().uid;
+    cluster.ledger.nominate(&charge, n1, &[victim("n1")], None).unwrap();
+    let version = cluster.ledger.read(n1).unwrap().version;
+    apply(&cluster, &p.clone().resource_version(2).nominated("n1"));
+    assert_eq!(cluster.ledger.awaited_node(charge.uid), Some(n1));
+    assert_eq!(cluster.ledger.read(n1).unwrap().version, version, "nothing changed on the node");
+    // A newer nomination outlives the echo of the end of the older one, and of the older one itself.
+    cluster.ledger.nominate(&charge, n2, &[victim("n2")], None).unwrap();
+    apply(&cluster, &p.clone().resource_version(3));
+    assert_eq!(cluster.ledger.awaited_node(charge.uid), Some(n2));
+    apply(&cluster, &p.clone().resource_version(4).nominated("n1"));
+    assert_eq!(cluster.ledger.awaited_node(charge.uid), Some(n2));
+    // Somebody else's word counts when we wait for nothing.
+    cluster.remove_pod(victim("n2"));
+    apply(&cluster, &p.clone().resource_version(5));
+    apply(&cluster, &p.clone().resource_version(6).nominated("n1"));
+    assert_eq!(cluster.ledger.nominated_node(charge.uid), Some(n1));
+    apply(&cluster, &p.resource_version(7));
+    assert_eq!(cluster.ledger.nominated_node(charge.uid), None);
+}

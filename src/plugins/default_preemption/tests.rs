@@ -1,6 +1,7 @@
 use supercargo_config::{Loader, PluginCatalogue};
 
 use super::*;
+use crate::ids::NodeIdx;
 use crate::cluster::{Budget, LabelSelector, NodeInfo};
 use crate::framework::{Handle, PreFilter, PreFilterExtensions, PreFilterOutcome, PreFilterRun, Reads, Registry};
 use crate::plugins::check::{asking, world};
@@ -232,7 +233,13 @@ fn the_least_important_pods_that_make_room_are_the_victims() {
         assert_eq!(attempt.all_candidates(), expected);
         let result = attempt.post_filter();
         assert!(result.status.is_success());
-        assert_eq!(result.nomination, NominatedNode::Keep);
+        let preemption = result.preemption.unwrap();
+        assert_eq!(result.nomination, NominatedNode::Set(preemption.name));
+        let victims: Vec<&str> = preemption.victims.iter().map(|pod| &*pod.name).collect();
+        let chosen = format!("{}: {}", preemption.name, victims.join(" "));
+        assert!(expected.contains(&chosen.as_str()), "{chosen}");
+        let node = attempt.world.nodes().get(preemption.node).unwrap();
+        assert_eq!((node.name, node.used.version), (preemption.name, preemption.version));
     }
 }
 
@@ -341,6 +348,181 @@ fn nodes_whose_status_is_absent_may_be_helped_too() {
     assert_eq!(attempt.all_candidates(), [] as [&str; 0]);
     attempt.statuses.absent = Status::unschedulable(Symbol::new("why"));
     assert_eq!(attempt.all_candidates(), ["node5: v5"]);
+}
+
+/// The nodes that no criterion tells apart, when all are tried.
+fn chosen(attempt: &Attempt) -> Vec<&'static str> {
+    let potential = preemption::potential_nodes(&attempt.world.view(), &attempt.statuses);
+    let run = preemption::dry_run(&attempt.trial(), &potential, CandidateLimits::NONE, 0);
+    let best = preemption::best_candidates(&run.candidates);
+    best.iter().map(|candidate| candidate.name.as_str()).collect()
+}
+
+#[test]
+fn nodes_that_were_tried_say_why_they_cannot_be_helped() {
+    let small = ["a", "b", "c", "d"].map(|name| node(name).cpu(500));
+    let pods = ["a", "b", "c", "d"].map(|name| placed(&format!("v-{name}"), LOW, SMALL, name));
+    // The pod fits nowhere even when a node is empty; whether evictions were thought to help is as given.
+    let message = |count: usize, unresolvable: usize| {
+        let mut attempt = Attempt::new(&small[..count], &pods[..count], &wanting(HIGH, 600));
+        for (at, (_, status)) in attempt.statuses.explicit.iter_mut().enumerate() {
+            status.code = if at < unresolvable {
+                Code::UnschedulableAndUnresolvable
+            } else {
+                Code::Unschedulable
+            };
+        }
+        assert_eq!(attempt.post_filter().nomination, NominatedNode::Clear);
+        attempt.message()
+    };
+    let prefix = |count: usize| format!("preemption: 0/{count} nodes are available: ");
+    assert_eq!(message(2, 0), prefix(2) + "2 Insufficient cpu.");
+    assert_eq!(
+        message(4, 2),
+        prefix(4) + "2 Insufficient cpu, 2 Preemption is not helpful for scheduling."
+    );
+    assert_eq!(message(1, 1), prefix(1) + "1 Preemption is not helpful for scheduling.");
+}
+
+#[test]
+fn a_node_where_nobody_would_have_to_go_is_no_candidate() {
+    let mut attempt = Attempt::new(&nodes(1), &[placed("full", LOW, 500, "node1")], &wanting(HIGH, SMALL));
+    let full = attempt.world.view().pods.on_node(NodeIdx(0));
+    attempt.world.remove(&full[0], Symbol::new("node1"));
+    attempt.world.assume(&placed("v", LOW, SMALL, "node1").build(), Symbol::new("node1"));
+    let result = attempt.post_filter();
+    assert_eq!(result.status.code, Code::Error);
+    assert_eq!(
+        result.status.message(),
+        "preemption: expected at least one victim pod on node \"node1\""
+    );
+}
+
+#[test]
+fn priorities_at_their_limits_do_not_overflow() {
+    const SYSTEM: i32 = 2_000_001_000;
+    let three = |priority| ["a1", "a2", "a3"].map(|name| placed(name, priority, 150, "node1"));
+    for priority in [-10, i32::MIN] {
+        let mut pods = three(priority).to_vec();
+        pods.push(placed("b", priority, 450, "node2"));
+        let attempt = Attempt::new(&nodes(2), &pods, &wanting(0, 450));
+        assert_eq!(chosen(&attempt), ["node2"], "one victim and not three of {priority}");
+    }
+    let mut pods = three(i32::MAX - 1).to_vec();
+    pods.push(placed("b", SYSTEM, 450, "node2"));
+    let attempt = Attempt::new(&nodes(2), &pods, &wanting(i32::MAX, 450));
+    assert_eq!(chosen(&attempt), ["node2"]);
+    let lowest = Attempt::new(&nodes(1), &[placed("a", i32::MIN, 500, "node1")], &wanting(i32::MIN, 450));
+    assert_eq!(chosen(&lowest), [] as [&str; 0], "nobody is below");
+}
+
+#[test]
+fn when_both_nodes_break_a_budget_the_highest_victim_decides() {
+    let guarded = |name: &str, priority, cpu, node: &str| placed(name, priority, cpu, node).label("app", "a");
+    let pods = [
+        placed("high", HIGH, 250, "node1"),
+        guarded("low", LOW, 250, "node1"),
+        guarded("mid", MID, 500, "node2"),
+    ];
+    let mut attempt = Attempt::new(&nodes(2), &pods, &wanting(10_000, 500));
+    attempt.budgets = vec![budget(0, &[])];
+    assert_eq!(
+        attempt.all_candidates(),
+        ["node1: high low (1 protected)", "node2: mid (1 protected)"]
+    );
+    assert_eq!(chosen(&attempt), ["node2"]);
+}
+
+#[test]
+fn budgets_are_preferred_and_not_absolute() {
+    let pods = [
+        placed("a", LOW, 500, "node1").label("app", "a"),
+        placed("b", 5, 500, "node2"),
+    ];
+    let mut attempt = Attempt::new(&nodes(2), &pods, &wanting(10, 500));
+    attempt.budgets = vec![budget(0, &[])];
+    assert_eq!(chosen(&attempt), ["node2"], "no break, though its victim is more important");
+    let mut second = Attempt::new(&nodes(1), &pods[..1], &wanting(10, 500));
+    second.budgets = vec![budget(0, &[])];
+    assert_eq!(chosen(&second), ["node1"], "nothing else helps");
+}
+
+#[test]
+fn budgets_that_match_nothing_cost_nothing() {
+    let pods = [placed("v", LOW, 500, "node1").label("app", "a")];
+    let mut attempt = Attempt::new(&nodes(1), &pods, &wanting(HIGH, 400));
+    let everything = Budget {
+        selector: LabelSelector::compile(&[], &[]).unwrap(),
+        ..Budget::clone(&budget(0, &[]))
+    };
+    let elsewhere = Budget {
+        namespace: Symbol::new("elsewhere"),
+        ..Budget::clone(&budget(0, &[]))
+    };
+    attempt.budgets = vec![Arc::new(everything), Arc::new(elsewhere)];
+    assert_eq!(attempt.all_candidates(), ["node1: v"]);
+    let mut bare = Attempt::new(&nodes(1), &[placed("v", LOW, 500, "node1")], &wanting(HIGH, 400));
+    bare.budgets = vec![budget(0, &[])];
+    assert_eq!(bare.all_candidates(), ["node1: v"], "a pod without labels");
+}
+
+#[test]
+fn who_started_last_goes_first_and_an_equal_never() {
+    let victim = |name: &str, second: u8, node: &str| {
+        placed(name, LOW, 500, node).started(&format!("2026-01-01T00:00:{second:02}Z"))
+    };
+    let pods = [victim("v", 9, "node1"), victim("w", 3, "node2")];
+    assert_eq!(chosen(&Attempt::new(&nodes(2), &pods, &wanting(HIGH, 400))), ["node1"]);
+    let tie = [victim("v", 3, "node1"), victim("w", 3, "node2")];
+    assert_eq!(chosen(&Attempt::new(&nodes(2), &tie, &wanting(HIGH, 400))), ["node1", "node2"]);
+    assert_eq!(chosen(&Attempt::new(&nodes(2), &pods, &wanting(LOW, 400))), [] as [&str; 0]);
+}
+
+#[test]
+fn room_that_is_promised_to_others_is_not_counted_on() {
+    let mut attempt = Attempt::new(&nodes(2), &[placed("v", LOW, 400, "node1"), placed("w", MID, 400, "node2")], &wanting(HIGH, 300));
+    assert_eq!(chosen(&attempt), ["node1"]);
+    let nominate = |attempt: &mut Attempt, priority| {
+        let other = asking("other", 300, -1).priority(priority).build();
+        attempt.world.nominate(&other, Symbol::new("node1"));
+    };
+    nominate(&mut attempt, MID);
+    assert_eq!(chosen(&attempt), ["node1"], "a weaker pod's nomination does not count");
+    nominate(&mut attempt, HIGH);
+    assert_eq!(chosen(&attempt), ["node2"]);
+}
+
+#[test]
+fn a_pod_is_held_back_while_others_are_evicted_for_it() {
+    struct Evicting;
+    impl crate::framework::Evict for Evicting {
+        fn evict(&self, _: crate::framework::Eviction) -> Result<(), String> {
+            Ok(())
+        }
+        fn is_evicting_for(&self, preemptor: crate::ids::PodUid) -> bool {
+            preemptor == asking("p", 1, -1).build().uid
+        }
+    }
+    let handle = Arc::new(Handle::default());
+    let context = PluginContext {
+        scheduler_name: "default-scheduler",
+        args: None,
+        handle: Arc::clone(&handle),
+    };
+    let plugin = make(&context).unwrap();
+    let says = |name: &str| {
+        let status = plugin.pre_enqueue().unwrap().pre_enqueue_pod(&asking(name, 1, -1).build());
+        status.to_string()
+    };
+    assert_eq!(says("p"), "Success: ");
+    handle.set_evict(Arc::new(Evicting));
+    assert_eq!(
+        (says("p"), says("q")),
+        (
+            "UnschedulableAndUnresolvable: waiting for the preemption for this pod to be finished".to_owned(),
+            "Success: ".to_owned()
+        )
+    );
 }
 
 /// A plugin that cannot think a pod of this name away.

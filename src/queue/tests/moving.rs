@@ -5,8 +5,8 @@ use std::sync::Arc;
 use super::kit::*;
 use crate::framework::{ActionType, Activate, ClusterEvent, EventObject, EventResource};
 use crate::ids::ClassId;
-use crate::queue::Requeued;
-use crate::telemetry::QueueKind;
+use crate::queue::{QueueConfig, Requeued, SchedulingQueue};
+use crate::telemetry::{Metrics, QueueKind};
 
 #[test]
 fn an_event_moves_the_pods_whose_rejectors_wait_for_it() {
@@ -232,4 +232,68 @@ impl Kit {
         let queued = self.queue.try_pop().unwrap();
         self.back(queued, by)
     }
+}
+
+/// Says of some pods that others are being evicted for them.
+#[derive(Default)]
+struct Evicting(crate::sync::Mutex<Vec<crate::ids::PodUid>>);
+
+impl crate::framework::Evict for Evicting {
+    fn evict(&self, _: crate::framework::Eviction) -> Result<(), String> {
+        Ok(())
+    }
+
+    fn is_evicting_for(&self, preemptor: crate::ids::PodUid) -> bool {
+        self.0.lock().contains(&preemptor)
+    }
+}
+
+#[test]
+fn a_preemptor_is_held_back_while_its_victims_are_evicted_and_then_let_go() {
+    let loader = supercargo_config::PluginCatalogue::in_tree();
+    let loaded = supercargo_config::Loader::new(&loader).defaults().unwrap();
+    let (handle, evicting) = (Arc::new(crate::framework::Handle::default()), Arc::new(Evicting::default()));
+    handle.set_evict(Arc::<Evicting>::clone(&evicting));
+    let registry = crate::plugins::registry();
+    let profiles = crate::framework::Profiles::build(&loaded.configuration, &registry, &handle).unwrap();
+    let metrics = Arc::new(Metrics::new(&Default::default()));
+    let clock = crate::clock::Clock::Manual(Default::default());
+    let queue = SchedulingQueue::new(Arc::new(profiles), clock, QueueConfig::default(), metrics);
+    let counts = || {
+        let counts = queue.pending_counts();
+        [counts.active, counts.backoff, counts.unschedulable, counts.gated]
+    };
+    let wanting = |name| crate::testing::pod(name).cpu(100).build();
+    let (p, q) = (wanting("p"), wanting("q"));
+    for pod in [&p, &q] {
+        queue.add(pod);
+        let queued = queue.try_pop().unwrap();
+        evicting.0.lock().push(pod.uid);
+        // Its victim has gone already, during the attempt.
+        queue.activate(&[pod.uid]);
+        queue.add_unschedulable_if_not_present(queued, rejected_by(&["NodeResourcesFit"]));
+    }
+    assert_eq!(counts(), [0, 0, 0, 2]);
+    queue.ungate(p.uid);
+    assert_eq!(counts(), [0, 0, 0, 2], "still at it");
+    evicting.0.lock().clear();
+    queue.ungate(p.uid);
+    assert_eq!(counts(), [0, 1, 0, 1], "it backs off");
+    // The end of a pod that was going wakes the other one too.
+    let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
+    let gone = crate::testing::pod("v").cpu(100).on("n1").build();
+    let object = EventObject::Pod {
+        old: Some(gone),
+        new: None,
+    };
+    queue.on_event(event, &object, None);
+    assert_eq!(counts(), [0, 2, 0, 0]);
+    // A pod that waits for an event is left alone.
+    let r = wanting("r");
+    queue.add(&r);
+    let queued = queue.try_pop().unwrap();
+    queue.add_unschedulable_if_not_present(queued, rejected_by(&["NodeResourcesFit"]));
+    queue.ungate(r.uid);
+    queue.ungate(plain("unknown").uid);
+    assert_eq!(counts(), [0, 2, 1, 0]);
 }
