@@ -24,11 +24,11 @@ use futures::FutureExt as _;
 use futures::future::join_all;
 use http::Method;
 use kube::Client;
-use rustc_hash::{FxHashMap, FxHashSet};
+use rustc_hash::FxHashMap;
 use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
-use tokio::sync::Semaphore;
+use tokio::sync::{Mutex as AsyncMutex, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
@@ -79,8 +79,8 @@ struct Running {
 struct UnderWay {
     /// By preemptor.
     running: FxHashMap<PodUid, Running>,
-    /// Victims about which calls are being made.
-    victims: FxHashSet<PodUid>,
+    /// Victims about which calls are being made: whoever holds the lock makes them; true: they are made.
+    victims: FxHashMap<PodUid, Arc<AsyncMutex<bool>>>,
 }
 
 /// Evicts pods; see the [module](self).
@@ -215,24 +215,45 @@ impl Work {
     }
 
     async fn evict_one(&self, eviction: &Eviction, victim: &Arc<PodInfo>) -> Result<Gone, Failed> {
-        if !self.under_way.lock().victims.insert(victim.uid) {
-            return Ok(Gone::Anyhow);
-        }
-        let result = self.ask(eviction, victim).await;
-        self.under_way.lock().victims.remove(&victim.uid);
+        let turn = Arc::clone(self.under_way.lock().victims.entry(victim.uid).or_default());
+        let result = {
+            let mut is_done = turn.lock().await;
+            let result = if *is_done {
+                Ok(Gone::Anyhow)
+            } else {
+                self.ask(eviction, victim).await
+            };
+            *is_done = result.is_ok();
+            result
+        };
+        self.forget_turn(victim.uid, turn);
         if let Ok(how @ (Gone::InMemory | Gone::Asked)) = result {
-            tracing::debug!(victim = victim.full_name(), node = %eviction.node, ?how, "evicted");
-            self.parts.events.record(PodEvent {
-                pod: Arc::clone(victim),
-                reporter: eviction.scheduler,
-                kind: PodEventKind::Preempted {
-                    by: Arc::clone(&eviction.preemptor),
-                    node: eviction.node,
-                    in_memory: how == Gone::InMemory,
-                },
-            });
+            self.tell(eviction, victim, how);
         }
         result
+    }
+
+    /// The last of those who have a victim evicted at the same time clears up.
+    fn forget_turn(&self, victim: PodUid, turn: Arc<AsyncMutex<bool>>) {
+        let mut under_way = self.under_way.lock();
+        drop(turn);
+        let is_last = |turn: &Arc<AsyncMutex<bool>>| Arc::strong_count(turn) == 1;
+        if under_way.victims.get(&victim).is_some_and(is_last) {
+            under_way.victims.remove(&victim);
+        }
+    }
+
+    fn tell(&self, eviction: &Eviction, victim: &Arc<PodInfo>, how: Gone) {
+        tracing::debug!(victim = victim.full_name(), node = %eviction.node, ?how, "evicted");
+        self.parts.events.record(PodEvent {
+            pod: Arc::clone(victim),
+            reporter: eviction.scheduler,
+            kind: PodEventKind::Preempted {
+                by: Arc::clone(&eviction.preemptor),
+                node: eviction.node,
+                in_memory: how == Gone::InMemory,
+            },
+        });
     }
 
     async fn ask(&self, eviction: &Eviction, victim: &Arc<PodInfo>) -> Result<Gone, Failed> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::cluster::{Cluster, PodInfo};
+use crate::cluster::{Cluster, ClusterView, NodeInfo, PodInfo};
 use crate::cycle::engine::Answer;
 use crate::cycle::full::{self, Evaluation, Outcome};
 use crate::cycle::{Engine, View};
@@ -43,20 +43,26 @@ pub fn decide(
     }
     let sampled = Metrics::samples_plugins(u32::try_from(random >> 32).unwrap_or(0));
     let mut watch = profile.stopwatch();
+    let cluster_view = view.cluster_view(cluster);
     // A nominated node is tried first and alone, which no index knows of.
-    if pod.nominated_node.is_none() {
-        match engine.best(view, cluster, profile, pod, random, &mut watch) {
-            Answer::Node(node, mut state) => {
-                state.sample(sampled);
-                return Decision::Node(node, state);
-            }
-            Answer::Failed(status) => return Decision::Failed(status),
-            // Only the full evaluation knows the reasons.
-            Answer::NoFit | Answer::Unknown => {}
+    let nominated = full::nominated_node(&cluster_view, pod);
+    match engine.best(view, cluster, profile, pod, random, &mut watch) {
+        Answer::Node(node, mut state) if nominated.is_none() => {
+            state.sample(sampled);
+            return Decision::Node(node, state);
         }
+        Answer::Failed(status) if nominated.is_none() => return Decision::Failed(status),
+        Answer::NoFit(Some(mut evaluation)) => {
+            evaluation.state.sample(sampled);
+            return match nominated {
+                None => Decision::NoFit(evaluation),
+                Some(node) => decide_nominated(&cluster_view, profile, pod, node, *evaluation),
+            };
+        }
+        // Only the full evaluation knows the reasons, or the order.
+        Answer::Node(..) | Answer::Failed(_) | Answer::NoFit(None) | Answer::Unknown => {}
     }
     engine.count_full();
-    let cluster_view = view.cluster_view(cluster);
     let mut state = CycleState::default();
     state.sample(sampled);
     let evaluation = full::evaluate_with(profile, &cluster_view, pod, state);
@@ -75,6 +81,26 @@ pub fn decide(
         Outcome::NoNodes => Decision::NoNodes,
         Outcome::Failed(status) => Decision::Failed(status),
     }
+}
+
+/// Decides about a pod that fits nowhere if its own nomination counts against it: on its node it does not.
+fn decide_nominated(
+    cluster: &ClusterView<'_>,
+    profile: &Profile,
+    pod: &PodInfo,
+    node: &NodeInfo,
+    evaluation: Evaluation,
+) -> Decision {
+    let Evaluation { mut statuses, state, .. } = evaluation;
+    let status = profile.run_filter_with_nominated(cluster, &state, pod, node);
+    if status.is_success() {
+        return Decision::Node(node.idx, state);
+    }
+    if !status.is_rejected() {
+        return Decision::Failed(status);
+    }
+    statuses.set(node.idx, status);
+    Decision::NoFit(Box::new(Evaluation::without_room(statuses, state)))
 }
 
 #[cfg(test)]

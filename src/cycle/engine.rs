@@ -15,6 +15,7 @@
 mod choose;
 mod groups;
 mod index;
+mod reasons;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,7 @@ use rustc_hash::FxHashMap;
 
 use crate::cluster::{Cluster, PodInfo};
 use crate::cycle::View;
+use crate::cycle::full::Evaluation;
 use crate::framework::{Code, CycleState, Profile, Status, Stopwatch};
 use crate::ids::{ClassId, NodeIdx};
 use crate::telemetry::{EngineMode, ExtensionPoint};
@@ -84,8 +86,8 @@ impl Slot {
 pub(crate) enum Answer {
     /// One of the best nodes, and what the plugins remember of the class.
     Node(NodeIdx, CycleState),
-    /// No node is feasible.
-    NoFit,
+    /// No node is feasible, and what the full evaluation would say about it, if that is known.
+    NoFit(Option<Box<Evaluation>>),
     /// A plugin failed.
     Failed(Status),
     /// Ask the full evaluation.
@@ -172,7 +174,8 @@ impl Engine {
         let code = match answer {
             Answer::Node(..) => Code::Success,
             Answer::Failed(_) => Code::Error,
-            Answer::NoFit | Answer::Unknown => return answer,
+            Answer::NoFit(Some(_)) => Code::Unschedulable,
+            Answer::NoFit(None) | Answer::Unknown => return answer,
         };
         watch.record(ExtensionPoint::Filter, Code::Success, filtering);
         if index.chooses() {

@@ -86,6 +86,24 @@ pub(crate) fn evaluate_with(
 }
 
 impl Evaluation {
+    /// Of a pod that passed PreFilter and fits nowhere, for these reasons.
+    pub(crate) fn without_room(statuses: NodeStatuses, state: CycleState) -> Self {
+        let mut diagnosis = Diagnosis::default();
+        diagnosis.blame(&statuses.absent);
+        for (_, status) in &statuses.explicit {
+            diagnosis.blame(status);
+        }
+        diagnosis.statuses = statuses.clone();
+        Self {
+            outcome: Outcome::NoFit(Box::new(diagnosis)),
+            pre_filter: PreFilterRun::Proceed(None),
+            statuses,
+            feasible: Vec::new(),
+            scores: None,
+            state,
+        }
+    }
+
     const fn reached(&self) -> Reached {
         match (&self.pre_filter, &self.scores) {
             (PreFilterRun::Proceed(_), Some(_)) => Reached::Score,

@@ -283,6 +283,14 @@ impl NodeStatuses {
             .find(|(idx, _)| *idx == node)
             .map_or(&self.absent, |(_, status)| status)
     }
+
+    /// Says what the status of a node is.
+    pub fn set(&mut self, node: NodeIdx, status: Status) {
+        match self.explicit.iter_mut().find(|(idx, _)| *idx == node) {
+            Some((_, known)) => *known = status,
+            None => self.explicit.push((node, status)),
+        }
+    }
 }
 
 /// What to do with a pod's nomination after PostFilter.

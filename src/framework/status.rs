@@ -88,7 +88,7 @@ impl From<String> for Reason {
 }
 
 /// An answer: a code, reasons and the plugin that gave them.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Status {
     /// The kind.
     pub code: Code,

@@ -77,12 +77,12 @@ impl SchedulingQueue {
     /// A pod's nomination went that its status never told of: other pods of its priority and below may find room.
     pub fn claim_ended(&self, pod: &Arc<PodInfo>) {
         let uid = pod.uid;
-        self.tell_claim_ended(&mut self.locked(), pod, &move |other| other.uid != uid);
+        self.tell_claim_ended(&mut self.locked(), pod, &move |other: &PodInfo| other.uid != uid);
     }
 
     /// A pod's nomination went: pods of its priority and below may find room.
     pub(super) fn nomination_ended(&self, inner: &mut Inner, pod: &Arc<PodInfo>) {
-        self.tell_claim_ended(inner, pod, &|_| true);
+        self.tell_claim_ended(inner, pod, &|_: &PodInfo| true);
     }
 
     fn tell_claim_ended(&self, inner: &mut Inner, pod: &Arc<PodInfo>, concerns: &dyn Fn(&PodInfo) -> bool) {

@@ -5,6 +5,7 @@ use super::groups::Group;
 use super::index::ClassIndex;
 use crate::cluster::{ClusterView, PodInfo};
 use crate::cycle::View;
+use crate::cycle::full::Evaluation;
 use crate::framework::{NormalizeScore, Profile, Status, check_range, score_error};
 use crate::ids::{NodeIdx, Symbol};
 
@@ -22,7 +23,7 @@ impl ClassIndex {
             return Answer::Unknown;
         }
         let mut nominated = view.nominated_nodes().iter();
-        if nominated.any(|node| self.fits(*node, cluster, profile, pod)) {
+        if self.grouped_by != 0 && nominated.any(|node| self.fits(*node, cluster, profile, pod)) {
             return Answer::Unknown;
         }
         if self.groups.feasible() > 1
@@ -38,9 +39,18 @@ impl ClassIndex {
             self.unscored = false;
         }
         match self.pick(random) {
-            None => Answer::NoFit,
+            None => Answer::NoFit(self.no_room(cluster)),
             Some(node) => Answer::Node(node, profile.released(&self.state, &self.pod)),
         }
+    }
+
+    /// What a full evaluation would have to say of a class that fits nowhere, if that is known.
+    fn no_room(&self, cluster: &ClusterView<'_>) -> Option<Box<Evaluation>> {
+        if self.grouped_by != 0 {
+            return None;
+        }
+        let statuses = self.reasons.statuses(cluster.nodes)?;
+        Some(Box::new(Evaluation::without_room(statuses, self.state.clone())))
     }
 
     /// Whether a node passes all filters, once the index is caught up.

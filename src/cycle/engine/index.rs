@@ -5,10 +5,11 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use super::groups::{Groups, RawKey};
+use super::reasons::Reasons;
 use crate::cluster::{Cluster, ClusterView, NodeInfo, PodInfo};
 use crate::cycle::{Epochs, View};
 use crate::framework::{CycleState, DomainKey, PreFilterRun, Profile, Reached, Status, check_range, score_error};
-use crate::ids::{ClassId, NodeIdx};
+use crate::ids::{ClassId, NodeIdx, PodUid};
 use crate::telemetry::EvaluationSet;
 
 /// Classes whose concern is remembered at most; then all are asked again.
@@ -16,6 +17,9 @@ const MAX_CONCERNS: usize = 1 << 16;
 
 /// A number that no touch has: every node must be evaluated.
 const NOTHING_SEEN: u64 = u64::MAX;
+
+/// The UID of no pod.
+const NOBODY: PodUid = PodUid(u128::MAX);
 
 /// What is known of one class in one worker.
 #[derive(Debug)]
@@ -27,6 +31,8 @@ pub(super) struct ClassIndex {
     /// A filter or score failed for some node.
     pub(super) failure: Option<Status>,
     pub(super) groups: Groups,
+    /// Why the other nodes are in no group, where no counting plugin has a say.
+    pub(super) reasons: Reasons,
     /// `[group]`: the sum of normalised, weighted scores; absent: a counting plugin rejects the group.
     pub(super) group_scores: Vec<Option<i64>>,
     /// Nodes in groups that are not rejected.
@@ -73,11 +79,16 @@ impl ClassIndex {
         pod: &Arc<PodInfo>,
     ) -> Result<Self, Unsuitable> {
         let mut index = Self {
-            pod: Arc::clone(pod),
+            // Stands for all pods of the class that are nominated nowhere.
+            pod: Arc::new(PodInfo {
+                uid: NOBODY,
+                ..PodInfo::clone(pod)
+            }),
             state: CycleState::default(),
             pre_score_failure: None,
             failure: None,
             groups: Groups::default(),
+            reasons: Reasons::default(),
             group_scores: Vec::new(),
             open_nodes: 0,
             grouped_by: 0,
@@ -202,6 +213,7 @@ impl ClassIndex {
         };
         self.failure = None;
         self.groups.clear();
+        self.reasons.clear();
         self.grouped_by = profile.active_counts(&self.state, &self.pod);
         let mut raw = RawKey::new();
         for node in cluster.nodes.iter() {
@@ -220,17 +232,28 @@ impl ClassIndex {
         profile: &Profile,
         raw: &mut RawKey,
     ) {
-        // Nodes with nominations are looked at for each pod, because the answer depends on its UID and priority.
-        let Some(node) = node.filter(|node| node.used.nominated == 0) else {
+        // Where counting plugins have a say, nodes with nominations are looked at for each pod: what is counted there for
+        // a nominated pod is no part of the index.
+        let node = node.filter(|node| node.used.nominated == 0 || self.grouped_by == 0);
+        let Some(node) = node else {
+            self.reasons.set(idx, None);
             return self.groups.set(idx, None);
         };
-        let status = profile.run_filters(profile.local_filters(), cluster, &self.state, &self.pod, node);
+        let status = if node.used.nominated == 0 {
+            profile.run_filters(profile.local_filters(), cluster, &self.state, &self.pod, node)
+        } else {
+            profile.run_filter_with_nominated(cluster, &self.state, &self.pod, node)
+        };
         if !status.is_success() {
-            if !status.is_rejected() {
+            self.groups.set(idx, None);
+            if status.is_rejected() {
+                self.reasons.set(idx, Some(status));
+            } else {
                 self.failure = Some(status);
             }
-            return self.groups.set(idx, None);
+            return;
         }
+        self.reasons.set(idx, None);
         match self.score(node, cluster, profile, raw) {
             Ok(local) => {
                 self.key(node, profile, raw);
