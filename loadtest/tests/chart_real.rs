@@ -346,7 +346,9 @@ impl Installed {
             let counts = self.kubectl.run(&["get", "events", "-o", path])?;
             Ok((!counts.trim().is_empty()).then_some(()))
         });
-        repeated.await.context("a second failure makes no series of the event")?;
+        repeated
+            .await
+            .context("a second failure makes no series of the event")?;
         // Evicts the pod that fits.
         let urgent = pod("urgent").cpu("950m").scheduler(name);
         let urgent = urgent
@@ -354,7 +356,9 @@ impl Installed {
             .priority_class("system-cluster-critical");
         create(serde_json::to_string(&urgent.build())?)?;
         let placed = eventually(async || {
-            let node = self.kubectl.run(&["get", "pod", "urgent", "-o", "jsonpath={.spec.nodeName}"])?;
+            let node = self
+                .kubectl
+                .run(&["get", "pod", "urgent", "-o", "jsonpath={.spec.nodeName}"])?;
             Ok((node == "n1").then_some(()))
         });
         placed.await.context("nobody gives way to a pod of higher priority")

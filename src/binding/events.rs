@@ -381,7 +381,10 @@ mod tests {
                 (&body["type"], &body["reason"], &body["action"]),
                 (&json!("Normal"), &json!("Preempted"), &json!("Preempting"))
             );
-            assert_eq!((&body["regarding"]["uid"], &body["related"]["uid"]), (&json!("u1"), &json!("u2")));
+            assert_eq!(
+                (&body["regarding"]["uid"], &body["related"]["uid"]),
+                (&json!("u1"), &json!("u2"))
+            );
             assert_eq!(body["related"]["namespace"], "other");
             body["note"].as_str().unwrap().to_owned()
         };

@@ -183,7 +183,11 @@ impl Work {
             () = self.stopping.cancelled() => Err(Failed::Forbidden),
         };
         let took = self.parts.clock.now().since(begun);
-        let outcome = if result.is_ok() { Outcome::Success } else { Outcome::Error };
+        let outcome = if result.is_ok() {
+            Outcome::Success
+        } else {
+            Outcome::Error
+        };
         self.parts.metrics.preemption_evictions(outcome, took);
         if result.is_err() {
             self.parts.cluster.ledger.forget_victims(preemptor);

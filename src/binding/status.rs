@@ -58,8 +58,10 @@ impl Pending {
     fn add(&mut self, patch: StatusPatch) -> bool {
         let uid = patch.pod.uid;
         let waiting = self.patches.get_mut(&uid);
-        let superseding =
-            self.writing.contains(&uid) || waiting.as_ref().is_some_and(|it| it.patch.nominated != NominatedNode::Keep);
+        let superseding = self.writing.contains(&uid)
+            || waiting
+                .as_ref()
+                .is_some_and(|it| it.patch.nominated != NominatedNode::Keep);
         let mut new = Waiting { patch, superseding };
         if body(&new, jiff::Timestamp::UNIX_EPOCH).is_none() {
             return false;
@@ -229,7 +231,9 @@ impl StatusWriter {
     }
 
     async fn write_one(&self, client: &Client, clock: &Clock, waiting: &Waiting) {
-        let Some(body) = body(waiting, clock.wall()) else { return };
+        let Some(body) = body(waiting, clock.wall()) else {
+            return;
+        };
         let patch = &waiting.patch;
         let write = Write {
             method: Method::PATCH,

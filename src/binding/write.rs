@@ -106,14 +106,18 @@ fn is_worth_another_try(status: StatusCode) -> bool {
 /// # Errors
 /// It cannot be read.
 pub(super) async fn read(client: &Client, path: &str) -> Result<Option<bytes::Bytes>, String> {
-    let request = Request::get(path).body(Body::empty()).map_err(|error| error.to_string())?;
+    let request = Request::get(path)
+        .body(Body::empty())
+        .map_err(|error| error.to_string())?;
     let answer = async {
         let response = client.send(request).await.map_err(|error| error.to_string())?;
         let status = response.status();
         let body = Limited::new(response.into_body(), MAX_ANSWER_BYTES).collect().await;
         match status {
             StatusCode::NOT_FOUND => Ok(None),
-            status if status.is_success() => body.map(|body| Some(body.to_bytes())).map_err(|error| error.to_string()),
+            status if status.is_success() => body
+                .map(|body| Some(body.to_bytes()))
+                .map_err(|error| error.to_string()),
             status => Err(format!("the API server answered {status}")),
         }
     };

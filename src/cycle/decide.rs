@@ -91,7 +91,9 @@ fn decide_nominated(
     node: &NodeInfo,
     evaluation: Evaluation,
 ) -> Decision {
-    let Evaluation { mut statuses, state, .. } = evaluation;
+    let Evaluation {
+        mut statuses, state, ..
+    } = evaluation;
     let status = profile.run_filter_with_nominated(cluster, &state, pod, node);
     if status.is_success() {
         return Decision::Node(node.idx, state);

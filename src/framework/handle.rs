@@ -114,9 +114,7 @@ impl Handle {
     /// See [`Evict::is_evicting_for`].
     #[must_use]
     pub fn is_evicting_for(&self, preemptor: PodUid) -> bool {
-        self.evict
-            .get()
-            .is_some_and(|evict| evict.is_evicting_for(preemptor))
+        self.evict.get().is_some_and(|evict| evict.is_evicting_for(preemptor))
     }
 
     /// See [`WaitingPods::allow`].

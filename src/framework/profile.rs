@@ -297,7 +297,7 @@ impl Profile {
 fn filters_of_pods(filters: &[Arc<dyn Plugin>]) -> u64 {
     let standing = |plugin: &Arc<dyn Plugin>| {
         let reads = plugin.filter().map(|filter| filter.filter_reads());
-        reads.is_none_or(Reads::is_of_objects)
+        reads.is_none_or(crate::framework::Reads::is_of_objects)
     };
     let looking = filters.iter().enumerate().filter(|(_, plugin)| !standing(plugin));
     looking.fold(0, |bits, (position, _)| bits | 1 << position)

@@ -234,7 +234,11 @@ impl NodeEntry {
     }
 
     pub(super) fn forget_victims(&mut self, ticket: u64) {
-        for found in self.nominations.iter_mut().filter(|nominated| nominated.ticket == ticket) {
+        for found in self
+            .nominations
+            .iter_mut()
+            .filter(|nominated| nominated.ticket == ticket)
+        {
             found.nomination.victims.clear();
         }
     }

@@ -149,7 +149,10 @@ impl<P: Primitives> Ledger<P> {
     /// Ends the nominations for `node` of pods of lower priority than `priority`, and gives these pods.
     pub fn clear_lower_nominations(&self, node: NodeIdx, priority: i32) -> SmallVec<[PodUid; 2]> {
         let lower = |entry: &NodeEntry| -> SmallVec<[NominatedPod; 2]> {
-            let lower = entry.nominations().iter().filter(|it| it.nomination.charge.priority < priority);
+            let lower = entry
+                .nominations()
+                .iter()
+                .filter(|it| it.nomination.charge.priority < priority);
             lower.map(|it| (it.nomination.charge.uid, it.ticket)).collect()
         };
         let mut ended = SmallVec::new();

@@ -450,7 +450,9 @@ fn a_nomination_after_a_dry_run_needs_the_node_as_it_was() {
 fn a_nominated_pod_awaits_its_victims_until_they_are_gone_or_stay_for_sure() {
     let (ledger, _) = ledger();
     let (preemptor, victims) = (charge(1, 100), [PodUid(8), PodUid(9)]);
-    victims.map(|uid| ledger.confirm(&charge(uid.0, 100), N1));
+    for uid in victims {
+        ledger.confirm(&charge(uid.0, 100), N1);
+    }
     let nominate = |victims: &[PodUid]| {
         let seen = ledger.read(N1).unwrap().version;
         ledger.nominate(&preemptor, N1, victims, Some(seen)).unwrap();

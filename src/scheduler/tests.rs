@@ -76,14 +76,18 @@ impl Scene {
     }
 
     fn nominated(&self, name: &str) -> Option<String> {
-        self.get(name)?["status"]["nominatedNodeName"].as_str().map(str::to_owned)
+        self.get(name)?["status"]["nominatedNodeName"]
+            .as_str()
+            .map(str::to_owned)
     }
 
     fn message(&self, name: &str) -> String {
         let pod = self.get(name).unwrap_or_default();
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
         let found = conditions.iter().find(|condition| condition["type"] == "PodScheduled");
-        found.map(|found| found["message"].as_str().unwrap_or_default().to_owned()).unwrap_or_default()
+        found
+            .map(|found| found["message"].as_str().unwrap_or_default().to_owned())
+            .unwrap_or_default()
     }
 
     /// Names of the low pods that are gone or on their way out.
@@ -140,11 +144,15 @@ async fn preemptors_at_once(gates: &str) {
         create(&scene.server, &high(number));
     }
     let queue = Arc::clone(scene.scheduler.queue());
-    scene.until("all are queued", |_| queue.pending_counts().active == preemptors).await;
+    scene
+        .until("all are queued", |_| queue.pending_counts().active == preemptors)
+        .await;
     scene.scheduler.start_scheduling().unwrap();
     let placed = |scene: &Scene| (0..preemptors).all(|number| scene.node_of(&format!("high{number}")).is_some());
     scene.until("all are bound", placed).await;
-    let mut nodes: Vec<_> = (0..preemptors).filter_map(|number| scene.node_of(&format!("high{number}"))).collect();
+    let mut nodes: Vec<_> = (0..preemptors)
+        .filter_map(|number| scene.node_of(&format!("high{number}")))
+        .collect();
     nodes.sort_unstable();
     nodes.dedup();
     assert_eq!(nodes.len(), preemptors, "each on a node of its own");
@@ -173,7 +181,9 @@ async fn nobody_preempts_twice_while_victims_are_on_their_way_out() {
     }
     let nominated = |scene: &Scene| scene.nominated("high0").is_some() && scene.nominated("high1").is_some();
     scene.until("both are nominated", nominated).await;
-    scene.until("both have victims", |scene| scene.evicted(NODES).len() == 2).await;
+    scene
+        .until("both have victims", |scene| scene.evicted(NODES).len() == 2)
+        .await;
     let uid = |name: &str| PodUid::parse(scene.get(name).unwrap()["metadata"]["uid"].as_str().unwrap());
     for name in ["high0", "high1"] {
         let waits = "not eligible due to a terminating pod on the nominated node.";
@@ -208,7 +218,9 @@ async fn a_preemptor_whose_evictions_fail_is_tried_again() {
     scene.server.faults().add(rule).unwrap();
     scene.scheduler.start_scheduling().unwrap();
     create(&scene.server, &high(0));
-    scene.until("it is bound", |scene| scene.node_of("high0").is_some()).await;
+    scene
+        .until("it is bound", |scene| scene.node_of("high0").is_some())
+        .await;
     scene.stop().await;
 }
 
@@ -217,12 +229,20 @@ async fn a_stronger_preemptor_takes_the_place_and_the_weaker_loses_its_nominatio
     let scene = Scene::new(1, true, "").await;
     scene.scheduler.start_scheduling().unwrap();
     create(&scene.server, &high(0));
-    scene.until("the first is nominated", |scene| scene.nominated("high0").is_some()).await;
+    scene
+        .until("the first is nominated", |scene| scene.nominated("high0").is_some())
+        .await;
     create(&scene.server, &pod("stronger").cpu(800).priority(1000));
-    scene.until("the second is nominated", |scene| scene.nominated("stronger").is_some()).await;
-    scene.until("the first is not any more", |scene| scene.nominated("high0").is_none()).await;
+    scene
+        .until("the second is nominated", |scene| scene.nominated("stronger").is_some())
+        .await;
+    scene
+        .until("the first is not any more", |scene| scene.nominated("high0").is_none())
+        .await;
     scene.release(0);
-    scene.until("the second is bound", |scene| scene.node_of("stronger").is_some()).await;
+    scene
+        .until("the second is bound", |scene| scene.node_of("stronger").is_some())
+        .await;
     assert_eq!(scene.node_of("high0"), None);
     scene.stop().await;
 }

@@ -305,12 +305,8 @@ impl Worker {
         let going = preemption.victims.iter().filter(|victim| !victim.terminating);
         let going: SmallVec<[PodUid; 8]> = going.map(|victim| victim.uid).collect();
         let version = Some(preemption.version);
-        cluster
-            .ledger
-            .nominate(&pod.charge, preemption.node, &going, version)?;
-        let weaker = cluster
-            .ledger
-            .clear_lower_nominations(preemption.node, pod.priority());
+        cluster.ledger.nominate(&pod.charge, preemption.node, &going, version)?;
+        let weaker = cluster.ledger.clear_lower_nominations(preemption.node, pod.priority());
         Ok(Eviction {
             preemptor: Arc::clone(pod),
             scheduler: queued.profile.name,

@@ -45,7 +45,9 @@ impl Kit {
     fn leaving(&self, name: &str) -> (bool, Option<String>) {
         let pod = self.pod(name);
         let conditions = pod["status"]["conditions"].as_array().cloned().unwrap_or_default();
-        let mark = conditions.iter().find(|condition| condition["type"] == "DisruptionTarget");
+        let mark = conditions
+            .iter()
+            .find(|condition| condition["type"] == "DisruptionTarget");
         let text = |mark: &Value| {
             let fields = ["status", "reason", "message"].map(|field| mark[field].as_str().unwrap_or_default());
             fields.join("|")
@@ -55,7 +57,10 @@ impl Kit {
 
     fn preempted(&self) -> Vec<String> {
         let events = self.events().into_iter();
-        events.filter(|(reason, _)| reason == "Preempted").map(|(_, note)| note).collect()
+        events
+            .filter(|(reason, _)| reason == "Preempted")
+            .map(|(_, note)| note)
+            .collect()
     }
 }
 
@@ -70,8 +75,7 @@ fn eviction(preemptor: &Arc<PodInfo>, victims: &[&Arc<PodInfo>]) -> Eviction {
     }
 }
 
-const MARK: &str =
-    "True|PreemptionByScheduler|default-scheduler: preempting to accommodate a higher priority pod";
+const MARK: &str = "True|PreemptionByScheduler|default-scheduler: preempting to accommodate a higher priority pod";
 
 #[tokio::test]
 async fn victims_are_marked_removed_and_told_and_weaker_nominations_go() {
@@ -96,7 +100,10 @@ async fn victims_are_marked_removed_and_told_and_weaker_nominations_go() {
     let note = format!("Preempted by pod {} on node n1", info.uid_text);
     assert_eq!(kit.preempted(), [note.as_str(), &note, &note]);
     let event = &kit.stored_events()[0];
-    assert_eq!((&event["type"], &event["action"]), (&Value::from("Normal"), &Value::from("Preempting")));
+    assert_eq!(
+        (&event["type"], &event["action"]),
+        (&Value::from("Normal"), &Value::from("Preempting"))
+    );
     assert_eq!(event["related"]["name"], "p");
 }
 
@@ -106,10 +113,21 @@ async fn a_victim_that_is_gone_or_another_by_now_is_left_alone() {
     let gone = kit.see(&victim("gone"));
     let renewed = kit.see(&victim("renewed").uid("old"));
     let another = victim("renewed").uid("new").priority(1000);
-    kit.server.store().insert_raw("", "pods", another.json().clone()).unwrap();
-    let marked = kit.see(&victim("marked").uid("old-too").condition("DisruptionTarget", "True", "PreemptionByScheduler", ""));
+    kit.server
+        .store()
+        .insert_raw("", "pods", another.json().clone())
+        .unwrap();
+    let marked = kit.see(&victim("marked").uid("old-too").condition(
+        "DisruptionTarget",
+        "True",
+        "PreemptionByScheduler",
+        "",
+    ));
     let another = victim("marked").uid("new-too");
-    kit.server.store().insert_raw("", "pods", another.json().clone()).unwrap();
+    kit.server
+        .store()
+        .insert_raw("", "pods", another.json().clone())
+        .unwrap();
     let victims = [&gone, &renewed, &marked];
     let info = kit.preemptor("p", &victims);
     kit.evict(&info, &victims).unwrap();
@@ -135,7 +153,10 @@ async fn after_an_error_the_preemptor_is_tried_again_and_may_choose_other_victim
     assert_eq!(kit.leaving("b"), (false, None), "the last one is spared");
     assert_eq!(kit.counts(), [1, 0, 0]);
     let ledger = &kit.cluster.ledger;
-    assert_eq!((ledger.awaited_node(info.uid), ledger.nominated_node(info.uid)), (None, Some(kit.idx("n1"))));
+    assert_eq!(
+        (ledger.awaited_node(info.uid), ledger.nominated_node(info.uid)),
+        (None, Some(kit.idx("n1")))
+    );
     assert!(!kit.pool.evictor().is_evicting_for(info.uid));
 }
 
@@ -189,7 +210,10 @@ async fn a_pod_that_waits_at_permit_gives_way_without_a_call() {
         (reason.as_str(), message.as_str()),
         ("SchedulerError", "waiting on permit for pod: preempted")
     );
-    let note = format!("Preempted by pod {} on node n1 (in kube-scheduler memory).", info.uid_text);
+    let note = format!(
+        "Preempted by pod {} on node n1 (in kube-scheduler memory).",
+        info.uid_text
+    );
     assert_eq!(kit.preempted(), [note]);
     kit.assert_quiet();
 }
@@ -223,7 +247,10 @@ async fn a_pod_past_its_pre_bind_is_removed_by_the_server() {
     kit.evict(&info, &[&binding]).unwrap();
     kit.pool.evictor().idle().await;
     assert_eq!(kit.promise(&binding), Some(PromiseState::Assumed));
-    assert!(kit.server.store().get("", "pods", "default", "b").is_err(), "a pod without a node goes at once");
+    assert!(
+        kit.server.store().get("", "pods", "default", "b").is_err(),
+        "a pod without a node goes at once"
+    );
     drop(task);
 }
 
@@ -283,7 +310,10 @@ async fn synchronous_evictions_are_over_when_the_call_returns() {
         tokio::task::spawn_blocking(move || evictor.evict(eviction))
     };
     kit.fault("delete", "pods", REFUSED, 2);
-    assert_eq!(call(&kit).await.unwrap(), Err("the API server answered 403 Forbidden".to_owned()));
+    assert_eq!(
+        call(&kit).await.unwrap(),
+        Err("the API server answered 403 Forbidden".to_owned())
+    );
     assert!(!kit.pool.evictor().is_evicting_for(info.uid));
     assert_eq!(call(&kit).await.unwrap(), Ok(()));
     assert!(kit.leaving("a").0 && kit.leaving("b").0);

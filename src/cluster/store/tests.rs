@@ -295,7 +295,11 @@ fn our_own_word_read_back_does_not_end_what_a_preemptor_waits_for() {
     let version = cluster.ledger.read(n1).unwrap().version;
     apply(&cluster, &p.clone().resource_version(2).nominated("n1"));
     assert_eq!(cluster.ledger.awaited_node(charge.uid), Some(n1));
-    assert_eq!(cluster.ledger.read(n1).unwrap().version, version, "nothing changed on the node");
+    assert_eq!(
+        cluster.ledger.read(n1).unwrap().version,
+        version,
+        "nothing changed on the node"
+    );
     // A newer nomination outlives the echo of the end of the older one, and of the older one itself.
     cluster.ledger.nominate(&charge, n2, &[victim("n2")], None).unwrap();
     apply(&cluster, &p.clone().resource_version(3));

@@ -42,7 +42,11 @@ impl Reasons {
         let before = std::mem::replace(&mut self.by_node[node.at()], now);
         for (kind, more) in [(before, false), (now, true)] {
             if let Some(kind) = self.kinds.get_mut(kind as usize) {
-                kind.nodes = if more { kind.nodes + 1 } else { kind.nodes.saturating_sub(1) };
+                kind.nodes = if more {
+                    kind.nodes + 1
+                } else {
+                    kind.nodes.saturating_sub(1)
+                };
             }
         }
     }
@@ -51,7 +55,10 @@ impl Reasons {
         if let Some(known) = self.by_status.get(&status) {
             return *known;
         }
-        let Some(kind) = u32::try_from(self.kinds.len()).ok().filter(|_| self.kinds.len() < MAX_KINDS) else {
+        let Some(kind) = u32::try_from(self.kinds.len())
+            .ok()
+            .filter(|_| self.kinds.len() < MAX_KINDS)
+        else {
             self.overflown = true;
             return NONE;
         };
@@ -75,7 +82,9 @@ impl Reasons {
         let (most, common) = (0_u32..).zip(&self.kinds).max_by_key(|(_, kind)| kind.nodes)?;
         let mut explicit = Vec::with_capacity(all - common.nodes);
         if common.nodes < all {
-            let others = (0_u32..).zip(&self.by_node).filter(|(_, kind)| **kind != NONE && **kind != most);
+            let others = (0_u32..)
+                .zip(&self.by_node)
+                .filter(|(_, kind)| **kind != NONE && **kind != most);
             explicit.extend(others.filter_map(|(node, kind)| {
                 let kind = self.kinds.get(*kind as usize)?;
                 Some((NodeIdx(node), kind.status.clone()))
@@ -115,7 +124,11 @@ mod tests {
         }
         let told = |reasons: &Reasons| {
             let statuses = reasons.statuses(world.nodes())?;
-            let explicit: Vec<_> = statuses.explicit.iter().map(|(node, status)| (node.0, status.message())).collect();
+            let explicit: Vec<_> = statuses
+                .explicit
+                .iter()
+                .map(|(node, status)| (node.0, status.message()))
+                .collect();
             Some((statuses.absent.message(), explicit))
         };
         assert_eq!(told(&reasons), Some(("b".to_owned(), vec![(0, "a".to_owned())])));

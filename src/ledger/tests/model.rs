@@ -325,7 +325,9 @@ fn model_weaker_nominations_end_once_whoever_ends_them() {
         let ledger = shared(1000);
         ledger.nominate(&charge(1, 100), N1, &[], None).unwrap();
         let strong = spawn(&ledger, |ledger| ledger.clear_lower_nominations(N1, 1000).len());
-        let moved = spawn(&ledger, |ledger| ledger.nominate(&charge(1, 100), N2, &[], None).is_ok());
+        let moved = spawn(&ledger, |ledger| {
+            ledger.nominate(&charge(1, 100), N2, &[], None).is_ok()
+        });
         let cleared = spawn(&ledger, |ledger| ledger.clear_nomination(PodUid(1)).is_some());
         let (_, moved, _) = (strong.join().unwrap(), moved.join().unwrap(), cleared.join().unwrap());
         assert!(moved && ledger.nominations(N1).is_empty());

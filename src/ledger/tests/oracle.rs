@@ -214,8 +214,13 @@ fn make(ledger: &Ledger, oracle: &mut Oracle, call: Call) {
         Call::ClearLower(node, priority) => {
             let mut ended = ledger.clear_lower_nominations(node, priority).to_vec();
             ended.sort_unstable();
-            let lower = |(to, charge, _): &mut (NodeIdx, Arc<Charge>, Vec<PodUid>)| *to == node && charge.priority < priority;
-            let expected: Vec<_> = oracle.nominated.extract_if(.., |_, it| lower(it)).map(|(uid, _)| uid).collect();
+            let lower =
+                |(to, charge, _): &mut (NodeIdx, Arc<Charge>, Vec<PodUid>)| *to == node && charge.priority < priority;
+            let expected: Vec<_> = oracle
+                .nominated
+                .extract_if(.., |_, it| lower(it))
+                .map(|(uid, _)| uid)
+                .collect();
             assert_eq!(ended, expected);
         }
         Call::ForgetVictims(uid) => {
@@ -289,9 +294,7 @@ fn nominate_on_both(
     let version = ledger.read(node).map_or(0, |usage| usage.version);
     let is_live = oracle.nodes.get(&node).is_some_and(|known| known.live);
     let result = ledger.nominate(pod, node, &victims, seen.map(|behind| version.saturating_sub(behind)));
-    let fails = oracle.pods.contains_key(&pod.uid)
-        || !is_live
-        || seen.is_some_and(|behind| behind > 0 && version > 0);
+    let fails = oracle.pods.contains_key(&pod.uid) || !is_live || seen.is_some_and(|behind| behind > 0 && version > 0);
     assert_eq!(result.is_err(), fails, "{result:?}");
     if !fails {
         oracle.nominated.insert(pod.uid, (node, Arc::clone(pod), victims));
@@ -332,7 +335,9 @@ fn assert_same(ledger: &Ledger, oracle: &Oracle) {
             oracle.nominated.get(&uid).map(|(node, ..)| *node)
         );
         let awaits = |(node, _, victims): &&(NodeIdx, Arc<Charge>, Vec<PodUid>)| {
-            victims.iter().any(|victim| oracle.pods.get(victim).is_some_and(|(on, ..)| on == node))
+            victims
+                .iter()
+                .any(|victim| oracle.pods.get(victim).is_some_and(|(on, ..)| on == node))
         };
         let awaited = oracle.nominated.get(&uid).filter(awaits).map(|(node, ..)| *node);
         assert_eq!(ledger.awaited_node(uid), awaited);

@@ -1,9 +1,9 @@
 use supercargo_config::{Loader, PluginCatalogue};
 
 use super::*;
-use crate::ids::NodeIdx;
 use crate::cluster::{Budget, LabelSelector, NodeInfo};
 use crate::framework::{Handle, PreFilter, PreFilterExtensions, PreFilterOutcome, PreFilterRun, Reads, Registry};
+use crate::ids::NodeIdx;
 use crate::plugins::check::{asking, world};
 use crate::testing::{NodeBuilder, PodBuilder, World, node};
 
@@ -389,7 +389,9 @@ fn a_node_where_nobody_would_have_to_go_is_no_candidate() {
     let mut attempt = Attempt::new(&nodes(1), &[placed("full", LOW, 500, "node1")], &wanting(HIGH, SMALL));
     let full = attempt.world.view().pods.on_node(NodeIdx(0));
     attempt.world.remove(&full[0], Symbol::new("node1"));
-    attempt.world.assume(&placed("v", LOW, SMALL, "node1").build(), Symbol::new("node1"));
+    attempt
+        .world
+        .assume(&placed("v", LOW, SMALL, "node1").build(), Symbol::new("node1"));
     let result = attempt.post_filter();
     assert_eq!(result.status.code, Code::Error);
     assert_eq!(
@@ -412,7 +414,11 @@ fn priorities_at_their_limits_do_not_overflow() {
     pods.push(placed("b", SYSTEM, 450, "node2"));
     let attempt = Attempt::new(&nodes(2), &pods, &wanting(i32::MAX, 450));
     assert_eq!(chosen(&attempt), ["node2"]);
-    let lowest = Attempt::new(&nodes(1), &[placed("a", i32::MIN, 500, "node1")], &wanting(i32::MIN, 450));
+    let lowest = Attempt::new(
+        &nodes(1),
+        &[placed("a", i32::MIN, 500, "node1")],
+        &wanting(i32::MIN, 450),
+    );
     assert_eq!(chosen(&lowest), [] as [&str; 0], "nobody is below");
 }
 
@@ -441,7 +447,11 @@ fn budgets_are_preferred_and_not_absolute() {
     ];
     let mut attempt = Attempt::new(&nodes(2), &pods, &wanting(10, 500));
     attempt.budgets = vec![budget(0, &[])];
-    assert_eq!(chosen(&attempt), ["node2"], "no break, though its victim is more important");
+    assert_eq!(
+        chosen(&attempt),
+        ["node2"],
+        "no break, though its victim is more important"
+    );
     let mut second = Attempt::new(&nodes(1), &pods[..1], &wanting(10, 500));
     second.budgets = vec![budget(0, &[])];
     assert_eq!(chosen(&second), ["node1"], "nothing else helps");
@@ -474,13 +484,23 @@ fn who_started_last_goes_first_and_an_equal_never() {
     let pods = [victim("v", 9, "node1"), victim("w", 3, "node2")];
     assert_eq!(chosen(&Attempt::new(&nodes(2), &pods, &wanting(HIGH, 400))), ["node1"]);
     let tie = [victim("v", 3, "node1"), victim("w", 3, "node2")];
-    assert_eq!(chosen(&Attempt::new(&nodes(2), &tie, &wanting(HIGH, 400))), ["node1", "node2"]);
-    assert_eq!(chosen(&Attempt::new(&nodes(2), &pods, &wanting(LOW, 400))), [] as [&str; 0]);
+    assert_eq!(
+        chosen(&Attempt::new(&nodes(2), &tie, &wanting(HIGH, 400))),
+        ["node1", "node2"]
+    );
+    assert_eq!(
+        chosen(&Attempt::new(&nodes(2), &pods, &wanting(LOW, 400))),
+        [] as [&str; 0]
+    );
 }
 
 #[test]
 fn room_that_is_promised_to_others_is_not_counted_on() {
-    let mut attempt = Attempt::new(&nodes(2), &[placed("v", LOW, 400, "node1"), placed("w", MID, 400, "node2")], &wanting(HIGH, 300));
+    let mut attempt = Attempt::new(
+        &nodes(2),
+        &[placed("v", LOW, 400, "node1"), placed("w", MID, 400, "node2")],
+        &wanting(HIGH, 300),
+    );
     assert_eq!(chosen(&attempt), ["node1"]);
     let nominate = |attempt: &mut Attempt, priority| {
         let other = asking("other", 300, -1).priority(priority).build();
@@ -511,7 +531,10 @@ fn a_pod_is_held_back_while_others_are_evicted_for_it() {
     };
     let plugin = make(&context).unwrap();
     let says = |name: &str| {
-        let status = plugin.pre_enqueue().unwrap().pre_enqueue_pod(&asking(name, 1, -1).build());
+        let status = plugin
+            .pre_enqueue()
+            .unwrap()
+            .pre_enqueue_pod(&asking(name, 1, -1).build());
         status.to_string()
     };
     assert_eq!(says("p"), "Success: ");

@@ -252,7 +252,10 @@ impl crate::framework::Evict for Evicting {
 fn a_preemptor_is_held_back_while_its_victims_are_evicted_and_then_let_go() {
     let loader = supercargo_config::PluginCatalogue::in_tree();
     let loaded = supercargo_config::Loader::new(&loader).defaults().unwrap();
-    let (handle, evicting) = (Arc::new(crate::framework::Handle::default()), Arc::new(Evicting::default()));
+    let (handle, evicting) = (
+        Arc::new(crate::framework::Handle::default()),
+        Arc::new(Evicting::default()),
+    );
     handle.set_evict(Arc::<Evicting>::clone(&evicting));
     let registry = crate::plugins::registry();
     let profiles = crate::framework::Profiles::build(&loaded.configuration, &registry, &handle).unwrap();

@@ -21,10 +21,17 @@ pub async fn higher_priority_evicts_lower(world: &mut World) -> Result<()> {
     world.add_node(node("n1").cpu("1")).await?;
     let _scheduler = world.scheduler().await?;
     let low = world
-        .add_pod(pod("low").cpu("800m").priority_class("e2e-low").finalizer("example.com/hold"))
+        .add_pod(
+            pod("low")
+                .cpu("800m")
+                .priority_class("e2e-low")
+                .finalizer("example.com/hold"),
+        )
         .await?;
     world.bound("low").await?;
-    let high = world.add_pod(pod("high").cpu("800m").priority_class("e2e-high")).await?;
+    let high = world
+        .add_pod(pod("high").cpu("800m").priority_class("e2e-high"))
+        .await?;
     let leaving = leaving(world, "low").await?;
     let mark = mark(&leaving).context("the victim has no condition DisruptionTarget")?;
     ensure!(
@@ -33,9 +40,16 @@ pub async fn higher_priority_evicts_lower(world: &mut World) -> Result<()> {
     );
     let event = world.event(&low, "Preempted").await?;
     let told = format!("Preempted by pod {} on node n1", high.metadata.uid.unwrap_or_default());
-    ensure!(event.message.as_deref() == Some(told.as_str()), "the event says {:?}", event.message);
+    ensure!(
+        event.message.as_deref() == Some(told.as_str()),
+        "the event says {:?}",
+        event.message
+    );
     nominated(world, "high", Some("n1")).await?;
-    ensure!(world.node_of("high").await?.is_none(), "it got the node before its victim was gone");
+    ensure!(
+        world.node_of("high").await?.is_none(),
+        "it got the node before its victim was gone"
+    );
     let message = world.refused("high", "Unschedulable").await?;
     ensure!(
         message.starts_with("0/1 nodes are available: 1 Insufficient cpu."),
@@ -58,12 +72,18 @@ pub async fn nominated_room_is_kept(world: &mut World) -> Result<()> {
     world.add_node(node("n2").cpu("1")).await?;
     let _scheduler = world.scheduler().await?;
     for (name, on) in [("low1", "n1"), ("low2", "n2")] {
-        let low = pod(name).cpu("800m").priority_class("e2e-low").finalizer("example.com/hold");
+        let low = pod(name)
+            .cpu("800m")
+            .priority_class("e2e-low")
+            .finalizer("example.com/hold");
         let low = if on == "n1" { low.selector("only", "n1") } else { low };
         world.add_pod(low).await?;
         ensure!(world.bound(name).await? == on);
     }
-    let high = pod("high").cpu("800m").priority_class("e2e-high").selector("only", "n1");
+    let high = pod("high")
+        .cpu("800m")
+        .priority_class("e2e-high")
+        .selector("only", "n1");
     world.add_pod(high).await?;
     leaving(world, "low1").await?;
     nominated(world, "high", Some("n1")).await?;
@@ -75,7 +95,10 @@ pub async fn nominated_room_is_kept(world: &mut World) -> Result<()> {
     ensure!(world.bound("high").await? == "n1");
     ensure!(world.node_of("late").await?.is_none(), "a lower pod took the room");
     let spared = world.pods().get("low2").await?;
-    ensure!(spared.metadata.deletion_timestamp.is_none(), "a pod was evicted in vain");
+    ensure!(
+        spared.metadata.deletion_timestamp.is_none(),
+        "a pod was evicted in vain"
+    );
     release(world, "low2").await?;
     Ok(())
 }
@@ -97,7 +120,9 @@ pub async fn some_pods_preempt_nobody(world: &mut World) -> Result<()> {
         message.ends_with("preemption: not eligible due to preemptionPolicy=Never."),
         "the condition says {message:?}"
     );
-    world.add_pod(pod("equal").cpu("800m").priority_class("e2e-low")).await?;
+    world
+        .add_pod(pod("equal").cpu("800m").priority_class("e2e-low"))
+        .await?;
     let message = world.refused("equal", "Unschedulable").await?;
     ensure!(
         message.ends_with("preemption: 0/1 nodes are available: 1 No preemption victims found for incoming pod."),
