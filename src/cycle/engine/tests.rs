@@ -35,6 +35,10 @@ enum Step {
     Retire,
     /// A pod that somebody else bound appears on a node.
     Foreign { number: u8, cpus: i64, class: u8 },
+    /// A pod is nominated to a node, by number, for a while.
+    Nominate { number: u8, cpus: i64, priority: i32 },
+    /// The pod nominated the longest ago is not any more.
+    Denominate,
     /// A snapshot is published; the view may start anew from it.
     Publish { renew: bool },
 }
@@ -49,6 +53,9 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         8 => (0..CLASSES, any::<u64>()).prop_map(|(class, random)| Step::Schedule { class, random }),
         2 => Just(Step::Retire),
         2 => (number, 1..4_i64, 0..CLASSES).prop_map(|(number, cpus, class)| Step::Foreign { number, cpus, class }),
+        2 => (0..NODES, 1..6_i64, -1..2_i32)
+            .prop_map(|(number, cpus, priority)| Step::Nominate { number, cpus, priority }),
+        1 => Just(Step::Denominate),
         1 => any::<bool>().prop_map(|renew| Step::Publish { renew }),
     ];
     proptest::collection::vec(step, 1..80)
@@ -61,6 +68,7 @@ struct World {
     engine: Engine,
     publisher: Publisher,
     placed: Vec<PodUid>,
+    nominated: Vec<PodUid>,
     next: u32,
     checked: u32,
 }
@@ -79,6 +87,7 @@ impl World {
             engine: Engine::default(),
             publisher: Publisher::default(),
             placed: Vec::new(),
+            nominated: Vec::new(),
             next: 1,
             checked: 0,
         }
@@ -128,6 +137,12 @@ impl World {
                     ..PodInfo::clone(&pod)
                 });
             }
+            Step::Nominate { number, cpus, priority } => self.nominate(*number, *cpus, *priority),
+            Step::Denominate => {
+                if !self.nominated.is_empty() {
+                    self.cluster.remove_pod(self.nominated.remove(0));
+                }
+            }
             Step::Publish { renew } => {
                 self.cluster.publish(&mut self.publisher);
                 if *renew {
@@ -136,6 +151,19 @@ impl World {
                 }
             }
         }
+    }
+
+    fn nominate(&mut self, number: u8, cpus: i64, priority: i32) {
+        let name = format!("p{}", self.next);
+        self.next += 1;
+        let pod = template(0).field(&["metadata", "name"], name.as_str()).uid(&name);
+        let pod = pod
+            .cpu(cpus * 1000)
+            .priority(priority)
+            .nominated(node_name(number).as_str());
+        let pod = pod.build_in(&self.cluster.classes);
+        self.nominated.push(pod.uid);
+        self.cluster.apply_pod(PodInfo::clone(&pod));
     }
 
     fn schedule(&mut self, class: u8, random: u64) {
@@ -153,7 +181,11 @@ impl World {
         let expected = full::evaluate(&self.profile, &view, &pod);
         let chosen = match (&answer, &expected.outcome) {
             (Answer::Unknown, Outcome::Best(winners)) => Some(winners[0]),
-            (Answer::Unknown | Answer::NoFit, Outcome::NoFit(_) | Outcome::NoNodes) => None,
+            (Answer::NoFit(Some(known)), Outcome::NoFit(diagnosis)) => {
+                compare_reasons(&view, known, &expected, diagnosis);
+                None
+            }
+            (Answer::Unknown | Answer::NoFit(None), Outcome::NoFit(_) | Outcome::NoNodes) => None,
             (Answer::Node(node, _), Outcome::Best(winners)) => {
                 assert!(winners.contains(node), "{node:?} is none of {winners:?}");
                 Some(*node)
@@ -174,10 +206,14 @@ impl World {
         }
     }
 
-    fn compare_totals(&mut self, pod: &PodInfo, expected: &full::Evaluation) {
+    fn compare_totals(&mut self, pod: &PodInfo, expected: &Evaluation) {
         let Some(Slot::Indexed { index, .. }) = self.engine.classes.get(&(self.profile.index, pod.class)) else {
             return;
         };
+        // What is counted for nominated pods is no part of the index.
+        if index.grouped_by != 0 && !self.view.nominated_nodes().is_empty() {
+            return;
+        }
         let totals = index.totals();
         let feasible: Vec<_> = totals.iter().map(|(node, _)| *node).collect();
         assert_eq!(feasible, expected.feasible);
@@ -244,6 +280,37 @@ fn node(number: u8, cpus: i64, tainted: bool, zone: u8, image: bool) -> NodeSpec
         },
         ..NodeSpec::default()
     }
+}
+
+/// Every node has the same status, and the same plugins are to blame.
+fn compare_reasons(
+    view: &crate::cluster::ClusterView<'_>,
+    known: &Evaluation,
+    expected: &Evaluation,
+    diagnosis: &crate::framework::Diagnosis,
+) {
+    for node in view.nodes.iter() {
+        let (known, expected) = (known.statuses.get(node.idx), expected.statuses.get(node.idx));
+        assert_eq!(known, expected, "{}", node.name);
+    }
+    let Outcome::NoFit(found) = &known.outcome else {
+        panic!("{known:?}")
+    };
+    let blamed = |diagnosis: &crate::framework::Diagnosis| {
+        let mut plugins = diagnosis.unschedulable_plugins.clone();
+        plugins.sort_unstable();
+        plugins
+    };
+    assert_eq!(blamed(found), blamed(diagnosis));
+    let text = |diagnosis: &crate::framework::Diagnosis| {
+        let error = crate::framework::FitError {
+            node_count: view.nodes.len(),
+            diagnosis: diagnosis.clone(),
+            ..Default::default()
+        };
+        error.message()
+    };
+    assert_eq!(text(found), text(diagnosis));
 }
 
 /// Number of classes that [`template`] knows.
