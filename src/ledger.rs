@@ -112,6 +112,12 @@ impl<P: Primitives> Ledger<P> {
         self.nodes.read(node, |entry| entry.usage().clone())
     }
 
+    /// The version of a node's entry; `None` for a node of which nothing is known.
+    #[must_use]
+    pub fn version(&self, node: NodeIdx) -> Option<u64> {
+        self.nodes.read(node, |entry| entry.usage().version)
+    }
+
     /// Copies a node's entry over `into`, reusing its memory; false, and `into` is untouched, when nothing is known.
     pub fn read_into(&self, node: NodeIdx, into: &mut NodeUse) -> bool {
         self.nodes.read(node, |entry| into.clone_from(entry.usage())).is_some()

@@ -269,6 +269,9 @@ impl Worker {
     ) -> NoFit {
         let cluster_view = self.view.cluster_view(&self.parts.cluster);
         let filtered = full::post_filter(&queued.profile, &cluster_view, evaluation, &queued.pod);
+        if conflicts < MAX_PREEMPTION_CONFLICTS && self.claim_moved(queued.pod.uid) {
+            return NoFit::Conflict;
+        }
         let failure = Failure::Unschedulable(Box::new(filtered.error));
         let Some(preemption) = filtered.preemption else {
             return NoFit::Waits {
@@ -297,6 +300,17 @@ impl Worker {
                 eviction: None,
             },
         }
+    }
+
+    /// Whether something happened on the node that the pod is nominated to since it was found not to fit there: its
+    /// victims may just have gone, and others must not go in vain.
+    fn claim_moved(&self, pod: PodUid) -> bool {
+        let ledger = &self.parts.cluster.ledger;
+        let Some(node) = ledger.nominated_node(pod) else {
+            return false;
+        };
+        let seen = self.view.nodes().get(node).map(|node| node.used.version);
+        ledger.version(node) != seen
     }
 
     /// Keeps the room for the pod that its victims will leave; weaker pods that were to have it lose their nomination.
