@@ -415,13 +415,7 @@ pub trait NormalizeScore: Send + Sync {
 /// Keeps books of its own about pods that were given a node.
 pub trait Reserve: Plugin {
     /// The pod is about to be given the node.
-    fn reserve_pod(
-        &self,
-        cluster: &ClusterView<'_>,
-        state: &mut CycleState,
-        pod: &PodInfo,
-        node: &NodeInfo,
-    ) -> Status;
+    fn reserve_pod(&self, cluster: &ClusterView<'_>, state: &mut CycleState, pod: &PodInfo, node: &NodeInfo) -> Status;
     /// It will not be after all. Called for every plugin, also when its own reserve failed or did not run.
     fn unreserve_pod(&self, state: &mut CycleState, pod: &PodInfo, node: Symbol);
 }
