@@ -29,12 +29,19 @@ mod node_ports;
 mod node_resources_balanced_allocation;
 mod node_resources_fit;
 mod node_unschedulable;
+mod node_volume_limits;
 mod normalize;
 mod priority_sort;
 mod scheduling_gates;
 mod taint_toleration;
 mod unavailable;
 mod volume_binding;
+#[cfg(test)]
+mod volume_check;
+mod volume_events;
+mod volume_restrictions;
+mod volume_use;
+mod volume_zone;
 
 use std::sync::Arc;
 
@@ -42,7 +49,7 @@ use crate::framework::{Plugin, PluginContext, Registry};
 
 type Make = fn(&PluginContext<'_>) -> Result<Arc<dyn Plugin>, String>;
 
-const AVAILABLE: [(&str, Make); 15] = [
+const AVAILABLE: [(&str, Make); 18] = [
     ("SchedulingGates", |_| Ok(Arc::new(scheduling_gates::SchedulingGates))),
     ("PrioritySort", |_| Ok(Arc::new(priority_sort::PrioritySort))),
     ("NodeUnschedulable", |_| {
@@ -53,6 +60,13 @@ const AVAILABLE: [(&str, Make); 15] = [
     ("NodeAffinity", node_affinity::make),
     ("NodePorts", |_| Ok(Arc::new(node_ports::NodePorts))),
     ("NodeResourcesFit", node_resources_fit::make),
+    ("VolumeRestrictions", |_| {
+        Ok(Arc::new(volume_restrictions::VolumeRestrictions))
+    }),
+    ("NodeVolumeLimits", |_| {
+        Ok(Arc::new(node_volume_limits::NodeVolumeLimits))
+    }),
+    ("VolumeZone", |_| Ok(Arc::new(volume_zone::VolumeZone))),
     ("DynamicResources", |_| {
         Ok(Arc::new(dynamic_resources::DynamicResources))
     }),

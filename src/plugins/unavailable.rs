@@ -17,27 +17,15 @@ use crate::plugins::hints::{changed_pod, queue_if};
 /// Which plugin.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Later {
-    VolumeRestrictions,
-    NodeVolumeLimits,
-    VolumeZone,
     PodTopologySpread,
     InterPodAffinity,
 }
 
 impl Later {
-    pub(super) const ALL: [Self; 5] = [
-        Self::VolumeRestrictions,
-        Self::NodeVolumeLimits,
-        Self::VolumeZone,
-        Self::PodTopologySpread,
-        Self::InterPodAffinity,
-    ];
+    pub(super) const ALL: [Self; 2] = [Self::PodTopologySpread, Self::InterPodAffinity];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
-            Self::VolumeRestrictions => "VolumeRestrictions",
-            Self::NodeVolumeLimits => "NodeVolumeLimits",
-            Self::VolumeZone => "VolumeZone",
             Self::PodTopologySpread => "PodTopologySpread",
             Self::InterPodAffinity => "InterPodAffinity",
         }
@@ -46,9 +34,6 @@ impl Later {
     /// The part of a pod that it cannot evaluate.
     const fn part(self) -> Unsupported {
         match self {
-            Self::VolumeRestrictions | Self::NodeVolumeLimits | Self::VolumeZone => {
-                Unsupported::Volumes
-            }
             Self::PodTopologySpread => Unsupported::HardSpread,
             Self::InterPodAffinity => Unsupported::RequiredPodAffinity,
         }
@@ -58,7 +43,6 @@ impl Later {
 /// What a pod is told whose `part` the plugin called `plugin` does not evaluate yet.
 pub(super) fn not_evaluated(part: Unsupported, plugin: &str) -> Status {
     let what = match part {
-        Unsupported::Volumes => "a PersistentVolumeClaim, a generic ephemeral volume or an attachable disk",
         Unsupported::HardSpread => "a topology spread constraint with whenUnsatisfiable DoNotSchedule",
         Unsupported::RequiredPodAffinity => "required pod affinity or anti-affinity",
         Unsupported::ResourceClaims => "resource claims",
@@ -169,16 +153,6 @@ mod tests {
                 ],
             ),
             (
-                "VolumeZone",
-                pod("p").field(
-                    &["spec", "volumes"],
-                    json!([{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}]),
-                ),
-                expect![
-                    "UU pod uses a PersistentVolumeClaim, a generic ephemeral volume or an attachable disk, which this release's VolumeZone does not evaluate yet"
-                ],
-            ),
-            (
                 "DynamicResources",
                 pod("p").field(
                     &["spec", "resourceClaims"],
@@ -199,7 +173,7 @@ mod tests {
     fn only_a_change_of_the_pod_itself_is_worth_another_try() {
         let after = |name| {
             let event = updated(&pod(name), &pod(name));
-            let plugin = plugin("VolumeZone");
+            let plugin = plugin("DynamicResources");
             hint(
                 &*plugin,
                 &pod("p"),
