@@ -98,6 +98,11 @@ pub trait Plugin: Send + Sync + 'static {
         true
     }
 
+    /// Whether what PreFilter found for a pod may rest on other nodes although the plugin's filter is skipped.
+    fn spans_nodes(&self, _state: &CycleState) -> bool {
+        false
+    }
+
     /// How what it counts over placed pods is kept up to date, if it can be. Otherwise it is computed anew for every
     /// pod.
     fn domain_counts(&self) -> Option<&dyn DomainCounts> {

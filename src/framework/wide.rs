@@ -75,8 +75,9 @@ impl Profile {
     /// Whether the verdict about a node, in a cycle with this state, may rest on other nodes, so that it must be checked
     /// again where nobody else commits.
     #[must_use]
-    pub const fn spans_nodes(&self, state: &CycleState) -> bool {
+    pub fn spans_nodes(&self, state: &CycleState) -> bool {
         self.wide.spanning & !state.skipped_filters() != 0
+            || self.wide.plugins.iter().any(|wide| wide.plugin.spans_nodes(state))
     }
 
     /// Filters that keep to the node, as bits.

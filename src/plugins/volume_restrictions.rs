@@ -147,6 +147,13 @@ impl Plugin for VolumeRestrictions {
         claims_named(&pod.spec).next().is_some() || restricted_disks(&pod.spec).next().is_some()
     }
 
+    /// A claim for one pod that nobody uses is skipped; another worker may be about to give it away.
+    fn spans_nodes(&self, state: &CycleState) -> bool {
+        state
+            .read::<Restrictions>()
+            .is_some_and(|found| !found.claims.is_empty())
+    }
+
     fn pre_filter(&self) -> Option<&dyn PreFilter> {
         Some(self)
     }
@@ -167,11 +174,9 @@ impl PreFilter for VolumeRestrictions {
             Ok(found) => found,
             Err(status) => return status.into(),
         };
-        if found.in_use == 0 && restricted_disks(&pod.spec).next().is_none() {
-            return Status::SKIP.into();
-        }
+        let is_free = found.in_use == 0 && restricted_disks(&pod.spec).next().is_none();
         state.write(found);
-        Status::SUCCESS.into()
+        if is_free { Status::SKIP } else { Status::SUCCESS }.into()
     }
 
     fn extensions(&self) -> Option<&dyn PreFilterExtensions> {

@@ -239,3 +239,24 @@ fn only_pods_with_claims_or_such_disks_are_its_business() {
     )));
     assert!(!applies(&pod("p")));
 }
+
+#[test]
+fn a_free_claim_for_one_pod_is_given_away_where_nobody_else_commits() {
+    let spans = |pod: &PodBuilder, used: &PodBuilder| {
+        let world = next_to(used, &[single(), with_mode("shared", "ReadWriteMany")]);
+        let (plugin, mut state) = (restrictions(), CycleState::default());
+        let pre_filter = plugin.pre_filter().unwrap();
+        let outcome = pre_filter.pre_filter_pod(&world.view(), &mut state, &pod.build());
+        (told(&outcome.status), plugin.spans_nodes(&state))
+    };
+    let told = |what: &str, spans| (what.to_owned(), spans);
+    assert_eq!(spans(&pod_claiming("p", &["single"]), &pod("u")), told("skip", true));
+    assert_eq!(
+        spans(&pod_claiming("p", &["single"]), &pod_claiming("u", &["single"])),
+        told("fits", true)
+    );
+    assert_eq!(
+        spans(&pod_claiming("p", &["shared"]), &pod_claiming("u", &["shared"])),
+        told("skip", false)
+    );
+}
