@@ -38,7 +38,6 @@ mod unavailable;
 mod volume_binding;
 #[cfg(test)]
 mod volume_check;
-mod volume_events;
 mod volume_restrictions;
 mod volume_use;
 mod volume_zone;

@@ -59,3 +59,14 @@ pub(super) fn changed_volume_object<T: VolumeCast>(event: &EventObject) -> Resul
     let new = T::cast(new).ok_or_else(|| "expected a volume object of another kind".to_owned())?;
     Ok((old.as_ref().and_then(T::cast), new))
 }
+
+/// The volume object that went.
+///
+/// # Errors
+/// The event is not about an object of this kind that went.
+pub(super) fn deleted_volume_object<T: VolumeCast>(event: &EventObject) -> Result<&T, String> {
+    let EventObject::Volume { old: Some(old), .. } = event else {
+        return Err("expected the volume object that was deleted".to_owned());
+    };
+    T::cast(old).ok_or_else(|| "expected a volume object of another kind".to_owned())
+}

@@ -16,14 +16,15 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use crate::cluster::{ClusterView, CsiNode, NodeInfo, PodInfo, PodVolume};
+use crate::cluster::{
+    ClusterView, CsiNode, CsiNodeDriver, NodeInfo, PersistentVolumeClaim, PodInfo, PodVolume, VolumeAttachment,
+};
 use crate::framework::{
     ActionType, CycleState, EventHint, EventObject, EventResource, Filter, LabelsRead, Plugin, PreFilter,
     PreFilterExtensions, PreFilterOutcome, Reads, Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::hints::{Hint, deleted_pod, queue_if};
-use crate::plugins::volume_events::{changed_claim, changed_csi_node, deleted_attachment};
+use crate::plugins::hints::{Hint, changed_volume_object, deleted_pod, deleted_volume_object, queue_if};
 use crate::plugins::volume_use::{Owner, TrialPods};
 use in_use::InUse;
 use volumes::{AttachedVolume, Whose, inline_error, volumes_of};
@@ -142,20 +143,20 @@ fn may_count(volume: &PodVolume) -> bool {
 }
 
 fn uses_claim(pod: &PodInfo, event: &EventObject) -> Hint {
-    let (_, claim) = changed_claim(event)?;
+    let (_, claim): (_, &PersistentVolumeClaim) = changed_volume_object(event)?;
     let named = |volume: &PodVolume| volume.claim_name(&pod.name).is_some_and(|name| *name == *claim.name);
     queue_if(claim.namespace == pod.namespace && pod.spec.volumes.iter().any(named))
 }
 
 fn limit_rose(_: &PodInfo, event: &EventObject) -> Hint {
-    let (old, new) = changed_csi_node(event)?;
+    let (old, new) = changed_volume_object(event)?;
     let before = |driver| old.and_then(|old| limit_of(old, driver)).unwrap_or(0);
-    let rose = |driver: &crate::cluster::CsiNodeDriver| driver.limit.unwrap_or(0) > before(driver.name);
+    let rose = |driver: &CsiNodeDriver| driver.limit.unwrap_or(0) > before(driver.name);
     queue_if(new.drivers.iter().any(rose))
 }
 
 fn attachment_went(pod: &PodInfo, event: &EventObject) -> Hint {
-    let attachment = deleted_attachment(event)?;
+    let attachment: &VolumeAttachment = deleted_volume_object(event)?;
     for volume in &pod.spec.volumes {
         match volume {
             PodVolume::Claim(_) => return queue_if(true),

@@ -7,14 +7,13 @@
 
 use std::sync::{Arc, LazyLock};
 
-use crate::cluster::{ClusterView, Disk, NodeInfo, PodInfo, PodSpec, PodVolume};
+use crate::cluster::{ClusterView, Disk, NodeInfo, PersistentVolumeClaim, PodInfo, PodSpec, PodVolume};
 use crate::framework::{
     ActionType, CycleState, EventHint, EventResource, Filter, LabelsRead, Plugin, PreFilter, PreFilterExtensions,
     PreFilterOutcome, Reads, Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::hints::{deleted_pod, queue_if};
-use crate::plugins::volume_events::changed_claim;
+use crate::plugins::hints::{changed_volume_object, deleted_pod, queue_if};
 use crate::plugins::volume_use::{TrialPods, claims_named, missing};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("VolumeRestrictions"));
@@ -132,7 +131,7 @@ impl Plugin for VolumeRestrictions {
             queue_if(gone.namespace == pod.namespace && helps)
         };
         let claim_added = |pod: &PodInfo, event: &_| {
-            let (_, claim) = changed_claim(event)?;
+            let (_, claim): (_, &PersistentVolumeClaim) = changed_volume_object(event)?;
             let is_named = claims_named(&pod.spec).any(|name| name == &*claim.name);
             queue_if(claim.namespace == pod.namespace && is_named)
         };

@@ -9,14 +9,15 @@ use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
 
-use crate::cluster::{BindingMode, ClusterView, Labels, NodeInfo, PersistentVolume, PodInfo};
+use crate::cluster::{
+    BindingMode, ClusterView, Labels, NodeInfo, PersistentVolume, PersistentVolumeClaim, PodInfo, StorageClass,
+};
 use crate::framework::{
     ActionType, CycleState, EventHint, EventResource, Filter, LabelsRead, Plugin, PreFilter, PreFilterOutcome, Reads,
     Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::hints::queue_if;
-use crate::plugins::volume_events::{changed_claim, changed_class, changed_volume};
+use crate::plugins::hints::{changed_volume_object, queue_if};
 use crate::plugins::volume_use::{claims_named, missing};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("VolumeZone"));
@@ -139,16 +140,16 @@ impl Plugin for VolumeZone {
 
     fn events(&self) -> Option<Vec<EventHint>> {
         let class_added = |_: &PodInfo, event: &_| {
-            let (_, class) = changed_class(event)?;
+            let (_, class): (_, &StorageClass) = changed_volume_object(event)?;
             queue_if(class.binding_mode == Some(BindingMode::WaitForFirstConsumer))
         };
         let claim_changed = |pod: &PodInfo, event: &_| {
-            let (_, claim) = changed_claim(event)?;
+            let (_, claim): (_, &PersistentVolumeClaim) = changed_volume_object(event)?;
             let is_named = claims_named(&pod.spec).any(|name| name == &*claim.name);
             queue_if(claim.namespace == pod.namespace && is_named)
         };
         let volume_changed = |_: &PodInfo, event: &_| {
-            let (old, new) = changed_volume(event)?;
+            let (old, new) = changed_volume_object(event)?;
             queue_if(old.is_none_or(|old| !topologies(old).eq(topologies(new))))
         };
         let add_or_update = ActionType::ADD.or(ActionType::UPDATE);

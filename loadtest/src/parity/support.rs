@@ -9,8 +9,6 @@ use super::record::Record;
 /// A plugin that the case needs and this release does not have.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub(super) enum NotSupported {
-    /// Claims, disks and their limits.
-    Volumes,
     /// Spreading over topology domains.
     PodTopologySpread,
     /// Affinity and anti-affinity between pods.
@@ -22,29 +20,11 @@ impl NotSupported {
     #[must_use]
     pub(super) const fn reason(self) -> &'static str {
         match self {
-            Self::Volumes => "volumes",
             Self::PodTopologySpread => "topology spread",
             Self::InterPodAffinity => "pod affinity",
         }
     }
 }
-
-const VOLUME_PLUGINS: [&str; 4] = ["VolumeRestrictions", "NodeVolumeLimits", "VolumeBinding", "VolumeZone"];
-
-/// Volume sources that a volume plugin looks at.
-const ATTACHED: [&str; 11] = [
-    "persistentVolumeClaim",
-    "ephemeral",
-    "gcePersistentDisk",
-    "awsElasticBlockStore",
-    "rbd",
-    "iscsi",
-    "azureDisk",
-    "azureFile",
-    "cinder",
-    "vsphereVolume",
-    "portworxVolume",
-];
 
 /// Objects from which default spread constraints get their selector.
 const OWNERS: [&str; 4] = ["services", "replicationControllers", "replicasets", "statefulSets"];
@@ -57,9 +37,6 @@ pub(super) fn missing(record: &Record, profiles: &[&Profile]) -> Option<NotSuppo
     };
     let pending: Vec<Value> = record.pending().filter_map(parse).collect();
     let placed: Vec<Value> = record.collection("pods").iter().filter_map(|raw| parse(raw)).collect();
-    if VOLUME_PLUGINS.into_iter().any(enables) && pending.iter().any(attaches) {
-        return Some(NotSupported::Volumes);
-    }
     if enables("PodTopologySpread") && (pending.iter().any(spreads) || has_default_spread(record)) {
         return Some(NotSupported::PodTopologySpread);
     }
@@ -71,14 +48,6 @@ pub(super) fn missing(record: &Record, profiles: &[&Profile]) -> Option<NotSuppo
 
 fn parse(raw: &serde_json::value::RawValue) -> Option<Value> {
     serde_json::from_str(raw.get()).ok()
-}
-
-fn attaches(pod: &Value) -> bool {
-    let volumes = pod.pointer("/spec/volumes").and_then(Value::as_array);
-    let volumes = volumes.map(Vec::as_slice).unwrap_or_default();
-    volumes
-        .iter()
-        .any(|volume| ATTACHED.into_iter().any(|source| !volume[source].is_null()))
 }
 
 fn spreads(pod: &Value) -> bool {

@@ -263,10 +263,6 @@ fn unsupported(spec: &wire::PodSpec<'_>) -> SmallVec<[Unsupported; 2]> {
     let is_hard = |constraint: &wire::SpreadConstraint<'_>| text_of(&constraint.when_unsatisfiable) == "DoNotSchedule";
     let parts = [
         (
-            Unsupported::Volumes,
-            items(&spec.volumes).iter().any(wire::Volume::attaches),
-        ),
-        (
             Unsupported::HardSpread,
             items(&spec.topology_spread_constraints).iter().any(is_hard),
         ),

@@ -319,30 +319,6 @@ fn features_are_inferred_from_the_spec() {
 #[test]
 fn parts_beyond_this_release_are_marked() {
     let marked = |path: &[&str], value: Value| pod("a").field(path, value).build().spec.unsupported.to_vec();
-    let volumes = |source: &str| marked(&["spec", "volumes"], json!([{"name": "v", source: {}}]));
-    for source in [
-        "persistentVolumeClaim",
-        "ephemeral",
-        "gcePersistentDisk",
-        "awsElasticBlockStore",
-        "rbd",
-        "iscsi",
-        "azureDisk",
-        "cinder",
-    ] {
-        assert_eq!(volumes(source), [Unsupported::Volumes], "{source}");
-    }
-    for source in [
-        "emptyDir",
-        "configMap",
-        "secret",
-        "projected",
-        "image",
-        "hostPath",
-        "csi",
-    ] {
-        assert_eq!(volumes(source), [], "{source}");
-    }
     let spread = |when: &str| {
         marked(
             &["spec", "topologySpreadConstraints"],

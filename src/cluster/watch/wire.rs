@@ -282,23 +282,6 @@ pub(super) struct CsiSource<'a> {
     pub(super) volume_handle: Option<Text<'a>>,
 }
 
-impl Volume<'_> {
-    /// Whether the node must have, or have room for, something for it.
-    pub(super) const fn attaches(&self) -> bool {
-        self.persistent_volume_claim.is_some()
-            || self.ephemeral.is_some()
-            || self.gce_persistent_disk.is_some()
-            || self.aws_elastic_block_store.is_some()
-            || self.rbd.is_some()
-            || self.iscsi.is_some()
-            || self.azure_disk.is_some()
-            || self.azure_file.is_some()
-            || self.cinder.is_some()
-            || self.vsphere_volume.is_some()
-            || self.portworx_volume.is_some()
-    }
-}
-
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct ImageSource<'a> {
