@@ -44,6 +44,8 @@ macro_rules! e2e_tests {
             preemption::higher_priority_evicts_lower,
             preemption::nominated_room_is_kept,
             preemption::some_pods_preempt_nobody,
+            volumes::claim_for_one_pod_has_one_pod,
+            volumes::attach_limits_hold,
             failures::restarted_scheduler_loses_nothing,
             failures::api_outage_loses_nothing,
             failures::unreachable_api_is_reported,

@@ -10,4 +10,5 @@ pub mod claims;
 pub mod election;
 pub mod failures;
 pub mod preemption;
+pub mod volumes;
 pub mod waking;
