@@ -62,7 +62,7 @@ impl Worker {
         if writing.epoch() != epoch {
             return Committed::Stale;
         }
-        if !self.still_fits(queued, node) {
+        if !self.still_fits(queued, node, state) {
             return Committed::Conflict;
         }
         self.reserve(queued, node, state)
@@ -83,8 +83,8 @@ impl Worker {
             .or_insert_with(|| cluster.rules.concern(pod, &cluster.namespaces))
     }
 
-    /// Whether the pod fits on the node with all commits so far.
-    fn still_fits(&mut self, queued: &QueuedPodInfo, node: NodeIdx) -> bool {
+    /// Whether the pod fits on the node with all commits so far. What plugins found out anew goes into `state`.
+    fn still_fits(&mut self, queued: &QueuedPodInfo, node: NodeIdx, state: &mut CycleState) -> bool {
         let (cluster, profile, pod) = (&self.parts.cluster, &queued.profile, &queued.pod);
         let before = self.view.position();
         self.view.replay(cluster);
@@ -96,8 +96,8 @@ impl Worker {
         }
         let view = self.view.cluster_view(cluster);
         let Some(info) = view.nodes.get(node) else { return false };
-        let mut state = CycleState::default();
-        let open = match profile.run_pre_filter(&view, &mut state, pod) {
+        *state = CycleState::default();
+        let open = match profile.run_pre_filter(&view, state, pod) {
             PreFilterRun::Proceed(None) => true,
             PreFilterRun::Proceed(Some(narrowed)) => narrowed.nodes.contains(&info.name),
             PreFilterRun::Rejected { .. } | PreFilterRun::Failed(_) => false,
