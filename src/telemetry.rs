@@ -32,7 +32,8 @@ pub use encode::CONTENT_TYPE;
 pub use error_text::error_text;
 pub use exposition::{AllowedValues, Exposition};
 pub use labels::{
-    AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome, HttpVerb, Outcome, QueueKind, StatusLabel, VolumeStage,
+    AttemptResult, CacheKind, EngineMode, EvaluationPoint, ExtensionPoint, HealthEndpoint, HealthOutcome, HintOutcome,
+    HttpVerb, Outcome, QueueKind, StatusLabel, VolumeStage,
 };
 pub use latency::{LatencyRecorder, LatencySummary};
 pub use logging::{LogFormat, LogOptions, LogOutput, TelemetryError, TelemetryGuard, init};

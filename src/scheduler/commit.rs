@@ -102,7 +102,7 @@ impl Worker {
             PreFilterRun::Proceed(Some(narrowed)) => narrowed.nodes.contains(&info.name),
             PreFilterRun::Rejected { .. } | PreFilterRun::Failed(_) => false,
         };
-        open && profile.run_filter_with_nominated(&view, &state, pod, info).is_success()
+        open && profile.run_filter_with_nominated(&view, state, pod, info).is_success()
     }
 
     fn reserve(&self, queued: &QueuedPodInfo, node: NodeIdx, state: &mut CycleState) -> Committed {

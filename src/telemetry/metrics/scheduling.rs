@@ -226,7 +226,11 @@ impl Metrics {
 
     /// Something failed with a pod's volumes.
     pub fn volume_stage_failed(&self, stage: VolumeStage) {
-        if let Some(cell) = self.scheduling.volume_stage_errors.cell(stage.index(), Counter::default) {
+        if let Some(cell) = self
+            .scheduling
+            .volume_stage_errors
+            .cell(stage.index(), Counter::default)
+        {
             cell.add(1);
         }
     }
