@@ -6,17 +6,19 @@
 //! that apply with the real kube-scheduler instead, which tells whether a scenario asks for what upstream does.
 //!
 //! Reading order: [`world`] (servers, schedulers), [`wait`], [`objects`] (nodes and pods in a line),
-//! [`volume_controller`], [`scenarios`].
+//! [`volume_controller`], [`scenarios`], `run`.
 //!
 //! Does not: measure, or know what is inside the scheduler.
 
 pub mod objects;
+mod run;
 pub mod scenarios;
 pub mod volume_controller;
 pub mod wait;
 pub mod world;
 
-pub use world::{Backend, World, run, run_with_controllers};
+pub use run::{run, run_with_controllers};
+pub use world::{Backend, World};
 
 /// Declares one test for each scenario, on a backend: `e2e_tests!(Backend::Embedded);`.
 #[macro_export]

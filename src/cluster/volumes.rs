@@ -10,19 +10,21 @@
 //! Does not: match claims and volumes (see [`crate::plugins`]), or write to the API server.
 //!
 //! Children in reading order: `in_tree` (volume plugins that CSI drivers took over), `volume`, `claim`, `storage` (the
-//! objects), `pod_volume` (what a pod says), `slot` (one object and what is promised of it), `catalogue`.
+//! objects), `object` (any of them), `pod_volume` (what a pod says), `slot` (one object and what is promised of it), `catalogue`.
 
 mod catalogue;
 mod claim;
 mod in_tree;
+mod object;
 mod pod_volume;
 mod slot;
 mod storage;
 mod volume;
 
-pub use catalogue::{VolumeCast, VolumeCatalogue, VolumeKey, VolumeKind, VolumeObject};
+pub use catalogue::VolumeCatalogue;
 pub use claim::PersistentVolumeClaim;
 pub use in_tree::InTree;
+pub use object::{VolumeCast, VolumeKey, VolumeKind, VolumeObject};
 pub use pod_volume::{Disk, InlineDisk, PodVolume};
 pub(in crate::cluster) use pod_volume::{UNSPECIFIED_PLACE, gce_handle};
 pub use slot::AssumeError;

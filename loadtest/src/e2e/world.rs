@@ -8,14 +8,13 @@
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Event, Node, Pod};
 use k8s_openapi::api::scheduling::v1::PriorityClass;
 use kube::api::{Api, DeleteParams, ListParams, Patch, PatchParams, PostParams};
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use parking_lot::Mutex;
 use serde_json::{Value, json};
 use supercargo_apiserver::faults::{FaultAction, FaultRule};
 use supercargo_apiserver::server::{ServerConfig, ServerHandle};
@@ -27,8 +26,6 @@ use crate::controlplane::{ControlPlane, Options};
 use crate::process::write_private;
 use crate::schedulers::{self, Scheduler, SchedulerLaunch};
 
-/// The longest that a whole scenario may take.
-const SCENARIO_LIMIT: Duration = Duration::from_secs(240);
 /// The environment variable that names the scheduler under test.
 const SCHEDULER_VARIABLE: &str = "SUPERCARGO_E2E_SCHEDULER";
 /// The environment variable that names Supercargo's binary; without it, it is built.
@@ -43,11 +40,8 @@ pub enum Backend {
     Real,
 }
 
-/// The control plane that all real scenarios of a process share, one after another.
-static PLANE: Mutex<Option<ControlPlane>> = Mutex::new(None);
-
 #[derive(Debug)]
-enum Server {
+pub(super) enum Server {
     Embedded(ServerHandle),
     Real(Box<ControlPlane>),
 }
@@ -62,7 +56,7 @@ pub struct World {
     pub upstream: bool,
     /// Whether kube-controller-manager is at work.
     pub has_controllers: bool,
-    server: Server,
+    pub(super) server: Server,
     admin: PathBuf,
     kubeconfig: PathBuf,
     _temporary: tempfile::TempDir,
@@ -100,78 +94,8 @@ pub struct Start<'a> {
     pub kubeconfig: Option<&'a Path>,
 }
 
-/// Runs one scenario on a backend; panics with its error and the schedulers' logs.
-///
-/// # Panics
-/// When the scenario fails or takes too long.
-pub fn run<F>(backend: Backend, name: &str, scenario: F)
-where
-    F: AsyncFnOnce(&mut World) -> Result<()>,
-{
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let outcome = runtime.context("cannot start the runtime").and_then(|runtime| {
-        let mut plane = (backend == Backend::Real).then(|| PLANE.lock());
-        runtime.block_on(async {
-            let mut world = World::create(backend, plane.as_mut().and_then(|slot| slot.take())).await?;
-            let ended = tokio::time::timeout(SCENARIO_LIMIT, scenario(&mut world)).await;
-            let outcome = ended.unwrap_or_else(|_| bail!("not over after {SCENARIO_LIMIT:?}"));
-            outcome.map_err(|error| anyhow!("{error:#}\n{}", world.logs()))?;
-            // A failed scenario's control plane is not used again.
-            if let (Some(slot), Server::Real(used)) = (plane.as_mut(), world.server) {
-                **slot = Some(*used);
-            }
-            Ok(())
-        })
-    });
-    if let Err(error) = outcome {
-        #[expect(clippy::panic, reason = "a failed scenario fails its test")]
-        {
-            panic!("{name} on {backend:?}: {error:#}");
-        }
-    }
-}
-
-/// Runs one scenario on a real control plane of its own with kube-controller-manager; panics as [`run`] does.
-///
-/// # Panics
-/// When the scenario fails or takes too long.
-pub fn run_with_controllers<F>(name: &str, scenario: F)
-where
-    F: AsyncFnOnce(&mut World) -> Result<()>,
-{
-    let runtime = tokio::runtime::Builder::new_multi_thread()
-        .worker_threads(2)
-        .enable_all()
-        .build();
-    let outcome = runtime.context("cannot start the runtime").and_then(|runtime| {
-        // As all real scenarios, one after another.
-        let _turn = PLANE.lock();
-        runtime.block_on(async {
-            let options = Options {
-                controller_manager: true,
-                ..Options::default()
-            };
-            let plane = ControlPlane::start(&options).await?;
-            let mut world = World::create(Backend::Real, Some(plane)).await?;
-            world.has_controllers = true;
-            let ended = tokio::time::timeout(SCENARIO_LIMIT, scenario(&mut world)).await;
-            let outcome = ended.unwrap_or_else(|_| bail!("not over after {SCENARIO_LIMIT:?}"));
-            outcome.map_err(|error| anyhow!("{error:#}\n{}", world.logs()))
-        })
-    });
-    if let Err(error) = outcome {
-        #[expect(clippy::panic, reason = "a failed scenario fails its test")]
-        {
-            panic!("{name} with controllers: {error:#}");
-        }
-    }
-}
-
 impl World {
-    async fn create(backend: Backend, plane: Option<ControlPlane>) -> Result<Self> {
+    pub(super) async fn create(backend: Backend, plane: Option<ControlPlane>) -> Result<Self> {
         let temporary = tempfile::tempdir().context("cannot create a temporary folder")?;
         let dir = temporary.path().to_owned();
         let upstream = match std::env::var(SCHEDULER_VARIABLE) {
@@ -505,7 +429,7 @@ impl World {
     }
 
     /// The ends of all logs in the world's folder.
-    fn logs(&self) -> String {
+    pub(super) fn logs(&self) -> String {
         let mut text = String::new();
         let entries = std::fs::read_dir(&self.dir).into_iter().flatten().flatten();
         for path in entries
