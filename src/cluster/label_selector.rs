@@ -2,7 +2,7 @@
 //!
 //! Source: `staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/helpers.go` (`LabelSelectorAsSelector`), Kubernetes 1.36.
 
-use crate::cluster::{Labels, RawRequirement, Requirement, SelectorError};
+use crate::cluster::{Labels, RawRequirement, Requirement, RequirementOp, SelectorError};
 use crate::ids::Symbol;
 
 /// A label selector. Absent and empty differ: absent matches nothing, empty matches everything.
@@ -45,6 +45,17 @@ impl LabelSelector {
             Self::All(requirements) => requirements,
         };
         requirements.iter().map(|requirement| requirement.key)
+    }
+
+    /// The key and the values of its first `In` requirement: only labels with one of them can satisfy it. `None`: it has
+    /// no such requirement.
+    #[must_use]
+    pub fn values_in(&self) -> Option<(Symbol, &[Symbol])> {
+        let Self::All(requirements) = self else { return None };
+        requirements.iter().find_map(|requirement| match &requirement.op {
+            RequirementOp::In(values) => Some((requirement.key, &**values)),
+            _ => None,
+        })
     }
 
     /// Whether `labels` satisfy it.

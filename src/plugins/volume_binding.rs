@@ -12,11 +12,12 @@
 //! Does not: make volumes, or complete a binding: `kube-controller-manager` and the CSI provisioners do. Pods of one
 //! class may have claims of their own (generic ephemeral volumes), so what PreFilter found holds for one pod only.
 //!
-//! Children in reading order: `claims` (what PreFilter finds), `candidates` (volumes for a claim), `node` (one node),
+//! Children in reading order: `claims` (what PreFilter finds), `by_label` and `candidates` (volumes for a claim), `node` (one node),
 //! `promise` (Reserve to PreBind), `score`, `hints`.
 //!
 //! Source: `pkg/scheduler/framework/plugins/volumebinding`, Kubernetes 1.36.
 
+mod by_label;
 mod candidates;
 mod claims;
 mod hints;

@@ -74,7 +74,7 @@ impl<T> Listed<T> {
 struct Tables {
     volumes: Map<Box<str>, Slot<PersistentVolume>>,
     /// Volumes' names by their class; `None`: of no class.
-    by_class: Map<Option<Symbol>, FxHashSet<Box<str>>>,
+    by_class: Map<Option<Symbol>, FxHashSet<Arc<str>>>,
     claims: Map<Symbol, ByName<Slot<PersistentVolumeClaim>>>,
     classes: Map<Symbol, Arc<StorageClass>>,
     csi_nodes: Map<Symbol, Arc<CsiNode>>,
@@ -159,8 +159,8 @@ impl VolumeCatalogue {
     /// O(volumes of the class).
     #[must_use]
     pub fn volumes_of_class(&self, class: Option<Symbol>) -> Vec<Arc<PersistentVolume>> {
-        let names: Vec<Box<str>> = match self.tables.by_class.get(&class) {
-            Some(names) => names.iter().cloned().collect(),
+        let names: Vec<Arc<str>> = match self.tables.by_class.get(&class) {
+            Some(names) => names.iter().map(Arc::clone).collect(),
             None => Vec::new(),
         };
         names.iter().filter_map(|name| self.volume(name)).collect()
@@ -242,13 +242,13 @@ impl VolumeCatalogue {
         if let Some(former) = former.as_ref().filter(|former| former.class != class) {
             self.forget_class(former);
         }
-        self.tables.by_class.entry(class).or_default().insert(name);
+        self.tables.by_class.entry(class).or_default().insert(name.into());
         former
     }
 
     fn forget_class(&self, volume: &PersistentVolume) {
         if let Some(mut names) = self.tables.by_class.get_mut(&volume.class) {
-            names.remove(&volume.name);
+            names.remove(&*volume.name);
         }
         self.tables
             .by_class

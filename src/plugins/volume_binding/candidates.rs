@@ -7,8 +7,7 @@
 
 use std::sync::{Arc, LazyLock};
 
-use rustc_hash::FxHashMap;
-
+use super::by_label::ByLabel;
 use crate::cluster::{LabelSelector, Labels, PersistentVolume, PersistentVolumeClaim, VolumeCatalogue, reaches};
 use crate::ids::Symbol;
 
@@ -21,10 +20,8 @@ pub(super) struct Candidates {
     reserved: Vec<Arc<PersistentVolume>>,
     /// Free ones, smallest first.
     free: Vec<Arc<PersistentVolume>>,
-    /// Positions in `free` of volumes that some nodes alone can reach, by hostname.
-    by_host: FxHashMap<Symbol, Vec<u32>>,
-    /// Positions in `free` of all others.
-    elsewhere: Vec<u32>,
+    /// Positions in `free`.
+    index: ByLabel,
 }
 
 impl Candidates {
@@ -59,14 +56,10 @@ impl Candidates {
             .free
             .sort_by(|a, b| (a.capacity, &a.name).cmp(&(b.capacity, &b.name)));
         for (at, volume) in (0_u32..).zip(&candidates.free) {
-            match hosts(volume) {
-                Some(hosts) => {
-                    for host in hosts {
-                        candidates.by_host.entry(host).or_default().push(at);
-                    }
-                }
-                None => candidates.elsewhere.push(at),
-            }
+            let hosts = hosts(volume);
+            candidates
+                .index
+                .push(at, hosts.as_deref().map(|hosts| (*HOSTNAME, hosts)));
         }
         Ok(candidates)
     }
@@ -82,18 +75,9 @@ impl Candidates {
         if let Some(reserved) = self.reserved.iter().find(|volume| !taken(volume)) {
             return Some(reserved).filter(suits);
         }
-        let local = labels.get(*HOSTNAME).and_then(|host| self.by_host.get(&host));
-        let first = |positions: &[u32]| {
-            let volumes = positions
-                .iter()
-                .filter_map(|at| Some((*at, self.free.get(*at as usize)?)));
-            let mut suiting = volumes.filter(|(_, volume)| suits(volume));
-            suiting.next()
-        };
-        let local = local.and_then(|positions| first(positions));
-        let other = first(&self.elsewhere);
-        let best = [local, other].into_iter().flatten().min_by_key(|(at, _)| *at);
-        best.map(|(_, volume)| volume)
+        let volume = |at: u32| self.free.get(at as usize);
+        let best = self.index.first(labels, |at| volume(at).as_ref().is_some_and(suits));
+        best.and_then(volume)
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::sync::Arc;
 
+use super::by_label::ByLabel;
 use super::candidates::Candidates;
 use crate::cluster::{
-    BindingMode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, PodInfo, PodVolume, StorageClass,
+    BindingMode, CsiStorageCapacity, Labels, PersistentVolume, PersistentVolumeClaim, PodInfo, PodVolume, StorageClass,
     VolumeCatalogue,
 };
 use crate::framework::Status;
 use crate::ids::Symbol;
+use crate::resources::Quantity;
 
 /// The provisioner of classes whose volumes are made by hand.
 const NO_PROVISIONER: &str = "kubernetes.io/no-provisioner";
@@ -40,7 +42,7 @@ pub(super) enum Provision {
     Where {
         class: Arc<StorageClass>,
         /// What is left of the class, if that matters.
-        capacities: Option<Vec<Arc<CsiStorageCapacity>>>,
+        capacities: Option<Capacities>,
     },
 }
 
@@ -55,7 +57,14 @@ impl Claims {
             let Some(name) = volume.claim_name(&pod.name) else {
                 continue;
             };
-            found.push(usable(volumes, pod, volume, &name)?);
+            let claim = usable(volumes, pod, volume, &name)?;
+            // Two volumes of a pod can be one claim.
+            if found
+                .iter()
+                .all(|other: &Arc<PersistentVolumeClaim>| other.name != claim.name)
+            {
+                found.push(claim);
+            }
         }
         let mut claims = Self {
             bound: Vec::new(),
@@ -154,7 +163,32 @@ fn provision(volumes: &VolumeCatalogue, claim: &PersistentVolumeClaim) -> Provis
             .csi_driver(provisioner)
             .is_some_and(|driver| driver.storage_capacity);
     Provision::Where {
-        capacities: tells_capacity.then(|| volumes.capacities(name)),
+        capacities: tells_capacity.then(|| Capacities::of(volumes, name, claim.requested())),
         class,
+    }
+}
+
+/// Where enough is left of a class for a claim.
+pub(super) struct Capacities {
+    enough: Vec<Arc<CsiStorageCapacity>>,
+    index: ByLabel,
+}
+
+impl Capacities {
+    fn of(volumes: &VolumeCatalogue, class: Symbol, size: Quantity) -> Self {
+        let mut enough = volumes.capacities(class);
+        enough.retain(|capacity| capacity.limit().is_some_and(|limit| limit.value() >= size.value()));
+        let mut index = ByLabel::default();
+        for (at, capacity) in (0_u32..).zip(&enough) {
+            index.push(at, capacity.nodes.values_in());
+        }
+        Self { enough, index }
+    }
+
+    /// The first that a node with these labels can reach.
+    pub(super) fn reachable(&self, labels: &Labels) -> Option<&Arc<CsiStorageCapacity>> {
+        let capacity = |at: u32| self.enough.get(at as usize);
+        let reaches = |at| capacity(at).is_some_and(|capacity| capacity.nodes.matches(labels));
+        self.index.first(labels, reaches).and_then(capacity)
     }
 }

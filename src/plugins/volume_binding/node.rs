@@ -162,11 +162,7 @@ fn make(claims: &Claims, at: usize, node: &NodeInfo) -> Result<Making, String> {
     let Some(capacities) = capacities else {
         return Ok(Making::Possible(None));
     };
-    let size = delayed.claim.requested().value();
-    let suits = |capacity: &&Arc<CsiStorageCapacity>| {
-        capacity.limit().is_some_and(|limit| limit.value() >= size) && capacity.nodes.matches(labels)
-    };
-    Ok(match capacities.iter().find(suits) {
+    Ok(match capacities.reachable(labels) {
         Some(capacity) => Making::Possible(Some(Arc::clone(capacity))),
         None => Making::NoSpace,
     })

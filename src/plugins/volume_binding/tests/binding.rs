@@ -238,3 +238,12 @@ fn bound_claims_leave_nothing_to_do() {
     assert!(way.pre_flight().is_skip());
     way.unreserve();
 }
+
+#[test]
+fn a_claim_that_a_pod_names_twice_gets_one_volume() {
+    let world = local_world();
+    let mut way = Way::to(&world, &claiming("p", &["c1", "c1"]), "n1");
+    assert!(way.reserve().is_success());
+    assert_eq!(way.work().requests().len(), 1);
+    assert!(holder(&world, "pv1").is_none() || holder(&world, "pv2").is_none());
+}
