@@ -23,7 +23,7 @@ impl ClassIndex {
             return Answer::Unknown;
         }
         let mut nominated = view.nominated_nodes().iter();
-        if self.grouped_by != 0 && nominated.any(|node| self.fits(*node, cluster, profile, pod)) {
+        if !self.is_filtered_by_node(profile) && nominated.any(|node| self.fits(*node, cluster, profile, pod)) {
             return Answer::Unknown;
         }
         if self.groups.feasible() > 1
@@ -39,14 +39,14 @@ impl ClassIndex {
             self.unscored = false;
         }
         match self.pick(random) {
-            None => Answer::NoFit(self.no_room(cluster)),
+            None => Answer::NoFit(self.no_room(cluster, profile)),
             Some(node) => Answer::Node(node, profile.released(&self.state, &self.pod)),
         }
     }
 
     /// What a full evaluation would have to say of a class that fits nowhere, if that is known.
-    fn no_room(&self, cluster: &ClusterView<'_>) -> Option<Box<Evaluation>> {
-        if self.grouped_by != 0 {
+    fn no_room(&self, cluster: &ClusterView<'_>, profile: &Profile) -> Option<Box<Evaluation>> {
+        if !self.is_filtered_by_node(profile) {
             return None;
         }
         let statuses = self.reasons.statuses(cluster.nodes)?;

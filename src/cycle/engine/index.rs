@@ -31,7 +31,7 @@ pub(super) struct ClassIndex {
     /// A filter or score failed for some node.
     pub(super) failure: Option<Status>,
     pub(super) groups: Groups,
-    /// Why the other nodes are in no group, where no counting plugin has a say.
+    /// Why the other nodes are in no group, where no filter counts pods.
     pub(super) reasons: Reasons,
     /// `[group]`: the sum of normalised, weighted scores; absent: a counting plugin rejects the group.
     pub(super) group_scores: Vec<Option<i64>>,
@@ -118,6 +118,11 @@ impl ClassIndex {
         self.seen.moves = view.moves().next();
         self.unscored = true;
         Ok(())
+    }
+
+    /// Whether every filter that is asked keeps to the node at hand.
+    pub(super) fn is_filtered_by_node(&self, profile: &Profile) -> bool {
+        self.grouped_by == 0 || profile.wide_filters() & !self.state.skipped_filters() == 0
     }
 
     /// The plugins that took part in an answer.
@@ -232,9 +237,9 @@ impl ClassIndex {
         profile: &Profile,
         raw: &mut RawKey,
     ) {
-        // Where counting plugins have a say, nodes with nominations are looked at for each pod: what is counted there for
-        // a nominated pod is no part of the index.
-        let node = node.filter(|node| node.used.nominated == 0 || self.grouped_by == 0);
+        // Where filters count pods, nodes with nominations are looked at for each pod: what is counted there for a nominated
+        // pod is no part of the index.
+        let node = node.filter(|node| node.used.nominated == 0 || self.is_filtered_by_node(profile));
         let Some(node) = node else {
             self.reasons.set(idx, None);
             return self.groups.set(idx, None);
