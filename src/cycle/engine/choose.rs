@@ -23,7 +23,7 @@ impl ClassIndex {
             return Answer::Unknown;
         }
         let mut nominated = view.nominated_nodes().iter();
-        if !self.is_filtered_by_node(profile) && nominated.any(|node| self.fits(*node, cluster, profile, pod)) {
+        if !self.by_node && nominated.any(|node| self.fits(*node, cluster, profile, pod)) {
             return Answer::Unknown;
         }
         if self.groups.feasible() > 1
@@ -39,14 +39,14 @@ impl ClassIndex {
             self.unscored = false;
         }
         match self.pick(random) {
-            None => Answer::NoFit(self.no_room(cluster, profile)),
+            None => Answer::NoFit(self.no_room(cluster)),
             Some(node) => Answer::Node(node, profile.released(&self.state, &self.pod)),
         }
     }
 
     /// What a full evaluation would have to say of a class that fits nowhere, if that is known.
-    fn no_room(&self, cluster: &ClusterView<'_>, profile: &Profile) -> Option<Box<Evaluation>> {
-        if !self.is_filtered_by_node(profile) {
+    fn no_room(&self, cluster: &ClusterView<'_>) -> Option<Box<Evaluation>> {
+        if !self.by_node {
             return None;
         }
         let statuses = self.reasons.statuses(cluster.nodes)?;

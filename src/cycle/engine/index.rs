@@ -39,6 +39,8 @@ pub(super) struct ClassIndex {
     pub(super) open_nodes: usize,
     /// The counting plugins that nodes are grouped by, as bits.
     pub(super) grouped_by: u64,
+    /// Every filter that is asked keeps to the node at hand.
+    pub(super) by_node: bool,
     /// Something changed since groups were scored.
     pub(super) unscored: bool,
     seen: Seen,
@@ -92,6 +94,7 @@ impl ClassIndex {
             group_scores: Vec::new(),
             open_nodes: 0,
             grouped_by: 0,
+            by_node: true,
             unscored: true,
             seen: Seen::default(),
             uses_images: false,
@@ -121,7 +124,7 @@ impl ClassIndex {
     }
 
     /// Whether every filter that is asked keeps to the node at hand.
-    pub(super) fn is_filtered_by_node(&self, profile: &Profile) -> bool {
+    fn keeps_to_nodes(&self, profile: &Profile) -> bool {
         self.grouped_by == 0 || profile.wide_filters() & !self.state.skipped_filters() == 0
     }
 
@@ -150,6 +153,7 @@ impl ClassIndex {
             self.prepare(view, cluster, profile)?;
         }
         everything |= profile.active_counts(&self.state, &self.pod) & !self.grouped_by != 0;
+        everything |= self.by_node != self.keeps_to_nodes(profile);
         everything |= self.groups.list().len() > 2 * cluster.nodes.len() + 1024;
         let touched = view.touches().since(self.seen.touches).filter(|_| !everything);
         let Some(touched) = touched else {
@@ -220,6 +224,7 @@ impl ClassIndex {
         self.groups.clear();
         self.reasons.clear();
         self.grouped_by = profile.active_counts(&self.state, &self.pod);
+        self.by_node = self.keeps_to_nodes(profile);
         let mut raw = RawKey::new();
         for node in cluster.nodes.iter() {
             caught_up.evaluated += 1;
@@ -239,7 +244,7 @@ impl ClassIndex {
     ) {
         // Where filters count pods, nodes with nominations are looked at for each pod: what is counted there for a nominated
         // pod is no part of the index.
-        let node = node.filter(|node| node.used.nominated == 0 || self.is_filtered_by_node(profile));
+        let node = node.filter(|node| node.used.nominated == 0 || self.by_node);
         let Some(node) = node else {
             self.reasons.set(idx, None);
             return self.groups.set(idx, None);
