@@ -289,7 +289,7 @@ fn our_own_word_read_back_does_not_end_what_a_preemptor_waits_for() {
     let [n1, n2] = ["n1", "n2"].map(|name| cluster.find_node(Symbol::new(name)).unwrap());
     let p = pod("p").cpu(100);
     apply(&cluster, &p);
-    let charge = cluster.pod(p.build().uid).unwrap().charge.clone();
+    let charge = Arc::clone(&cluster.pod(p.build().uid).unwrap().charge);
     let victim = |name: &str| pod(&format!("v-{name}")).build().uid;
     cluster.ledger.nominate(&charge, n1, &[victim("n1")], None).unwrap();
     let version = cluster.ledger.read(n1).unwrap().version;
