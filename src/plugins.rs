@@ -13,6 +13,7 @@
 //!
 //! Children in reading order: `normalize`, `hints` (shared pieces); `node_name` and its like (one check each);
 //! `node_affinity`, `node_ports`, `node_resources_fit`, `node_resources_balanced_allocation`, `image_locality`;
+//! `inter_pod_affinity`;
 //! `default_preemption`; `dynamic_resources` and `unavailable`.
 
 #[cfg(test)]
@@ -22,6 +23,7 @@ mod default_preemption;
 mod dynamic_resources;
 mod hints;
 mod image_locality;
+mod inter_pod_affinity;
 mod node_affinity;
 mod node_declared_features;
 mod node_name;
@@ -48,7 +50,7 @@ use crate::framework::{Plugin, PluginContext, Registry};
 
 type Make = fn(&PluginContext<'_>) -> Result<Arc<dyn Plugin>, String>;
 
-const AVAILABLE: [(&str, Make); 18] = [
+const AVAILABLE: [(&str, Make); 19] = [
     ("SchedulingGates", |_| Ok(Arc::new(scheduling_gates::SchedulingGates))),
     ("PrioritySort", |_| Ok(Arc::new(priority_sort::PrioritySort))),
     ("NodeUnschedulable", |_| {
@@ -75,6 +77,7 @@ const AVAILABLE: [(&str, Make); 18] = [
         "NodeResourcesBalancedAllocation",
         node_resources_balanced_allocation::make,
     ),
+    ("InterPodAffinity", inter_pod_affinity::make),
     ("ImageLocality", |_| Ok(Arc::new(image_locality::ImageLocality))),
     ("DefaultBinder", |_| Ok(Arc::new(default_binder::DefaultBinder))),
     ("NodeDeclaredFeatures", |_| {

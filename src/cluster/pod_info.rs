@@ -16,8 +16,6 @@ use crate::resources::{HostPorts, Resources};
 pub enum Unsupported {
     /// A hard topology spread constraint.
     HardSpread,
-    /// Required pod affinity or anti-affinity.
-    RequiredPodAffinity,
     /// Resource claims.
     ResourceClaims,
     /// Membership of a pod group.

@@ -6,7 +6,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use crate::cluster::{NodeSpec, PodInfo, VolumeObject};
+use crate::cluster::{Labels, NodeSpec, PodInfo, VolumeObject};
 use crate::ids::Symbol;
 
 /// Kinds of change, as bits from low to high.
@@ -103,6 +103,8 @@ pub enum EventResource {
     ResourceSlice,
     /// A DeviceClass.
     DeviceClass,
+    /// A Namespace.
+    Namespace,
     /// Anything.
     Any,
 }
@@ -124,6 +126,7 @@ impl EventResource {
             Self::ResourceClaim => "ResourceClaim",
             Self::ResourceSlice => "ResourceSlice",
             Self::DeviceClass => "DeviceClass",
+            Self::Namespace => "Namespace",
             Self::Any => "*",
         }
     }
@@ -230,6 +233,15 @@ pub enum EventObject {
         old: Option<VolumeObject>,
         /// After; absent for a deletion.
         new: Option<VolumeObject>,
+    },
+    /// Labels of a namespace.
+    Namespace {
+        /// Its name.
+        name: Symbol,
+        /// Before; absent for one that came.
+        old: Option<Arc<Labels>>,
+        /// After; absent for one that went.
+        new: Option<Arc<Labels>>,
     },
     /// Nothing that a hint looks at.
     None,

@@ -1,9 +1,8 @@
 //! Plugins that this release does not have yet, under their real names.
 //!
 //! Each turns away the pods whose hard rules it would have to evaluate, with a text that names the plugin and the
-//! part of the pod, so that no such pod is ever bound to a wrong node. All other pods pass it. Soft rules (preferred
-//! pod affinity, `ScheduleAnyway` spreading) are not evaluated: the plugins have no score. Required anti-affinity of
-//! pods that are already placed is not evaluated either.
+//! part of the pod, so that no such pod is ever bound to a wrong node. All other pods pass it. Soft rules (`ScheduleAnyway`
+//! spreading) are not evaluated: the plugins have no score.
 //!
 //! A pod that was turned away is tried again when it changes itself; nothing else in the cluster can help it.
 
@@ -18,16 +17,14 @@ use crate::plugins::hints::{changed_pod, queue_if};
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Later {
     PodTopologySpread,
-    InterPodAffinity,
 }
 
 impl Later {
-    pub(super) const ALL: [Self; 2] = [Self::PodTopologySpread, Self::InterPodAffinity];
+    pub(super) const ALL: [Self; 1] = [Self::PodTopologySpread];
 
     pub(super) const fn name(self) -> &'static str {
         match self {
             Self::PodTopologySpread => "PodTopologySpread",
-            Self::InterPodAffinity => "InterPodAffinity",
         }
     }
 
@@ -35,7 +32,6 @@ impl Later {
     const fn part(self) -> Unsupported {
         match self {
             Self::PodTopologySpread => Unsupported::HardSpread,
-            Self::InterPodAffinity => Unsupported::RequiredPodAffinity,
         }
     }
 }
@@ -44,7 +40,6 @@ impl Later {
 pub(super) fn not_evaluated(part: Unsupported, plugin: &str) -> Status {
     let what = match part {
         Unsupported::HardSpread => "a topology spread constraint with whenUnsatisfiable DoNotSchedule",
-        Unsupported::RequiredPodAffinity => "required pod affinity or anti-affinity",
         Unsupported::ResourceClaims => "resource claims",
         Unsupported::SchedulingGroup => "a scheduling group",
     };
@@ -132,16 +127,7 @@ mod tests {
 
     #[test]
     fn pods_with_hard_rules_are_told_which_plugin_is_missing() {
-        let term = json!([{"topologyKey": "zone", "labelSelector": {}}]);
-        let anti = "requiredDuringSchedulingIgnoredDuringExecution";
         let table = [
-            (
-                "InterPodAffinity",
-                pod("p").field(&["spec", "affinity", "podAntiAffinity", anti], term),
-                expect![
-                    "UU pod uses required pod affinity or anti-affinity, which this release's InterPodAffinity does not evaluate yet"
-                ],
-            ),
             (
                 "PodTopologySpread",
                 pod("p").field(

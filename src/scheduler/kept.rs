@@ -9,8 +9,8 @@ use rustc_hash::FxHashSet;
 
 use super::ingest::Ingest;
 use crate::cluster::watch::{Delivery, Object, OwnerObject, OwnerOf, WatchStatus, Watched};
-use crate::cluster::{Budget, Cluster, NamespaceLabels, OwnerRef, ServiceSelector};
-use crate::framework::{ClusterEvent, EventObject};
+use crate::cluster::{Budget, Cluster, Labels, NamespaceLabels, OwnerRef, ServiceSelector};
+use crate::framework::{ActionType, ClusterEvent, EventObject, EventResource};
 use crate::ids::Symbol;
 use crate::ledger::ChangeKind;
 
@@ -129,14 +129,38 @@ impl Kept for Budget {
     }
 }
 
+/// Tells the queue of a namespace whose labels changed, once that is logged.
+fn relabelled(cluster: &Cluster, name: Symbol, old: Option<Arc<Labels>>) -> Option<Told> {
+    let new = cluster.namespaces.labels(name);
+    let action = match (&old, &new) {
+        (None, _) => ActionType::ADD,
+        (_, None) => ActionType::DELETE,
+        _ => ActionType::UPDATE,
+    };
+    let event = ClusterEvent::new(EventResource::Namespace, action);
+    cluster.log.append_global(ChangeKind::NamespaceLabels);
+    Some(Some((event, EventObject::Namespace { name, old, new })))
+}
+
 impl Kept for NamespaceLabels {
     fn put(self, cluster: &Cluster) -> Option<Told> {
-        logged(cluster.namespaces.put(self), cluster, ChangeKind::NamespaceLabels)
+        let name = self.name;
+        let old = cluster.namespaces.labels(name);
+        if cluster.namespaces.put(self) {
+            relabelled(cluster, name, old)
+        } else {
+            None
+        }
     }
 
     fn forget(cluster: &Cluster, (_, name): &ObjectKey) -> Option<Told> {
-        let gone = cluster.namespaces.remove(Symbol::new(name));
-        logged(gone, cluster, ChangeKind::NamespaceLabels)
+        let name = Symbol::new(name);
+        let old = cluster.namespaces.labels(name);
+        if cluster.namespaces.remove(name) {
+            relabelled(cluster, name, old)
+        } else {
+            None
+        }
     }
 
     fn keys(cluster: &Cluster) -> Vec<ObjectKey> {

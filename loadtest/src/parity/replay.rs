@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, Result, bail};
 use serde_json::value::RawValue;
-use supercargo::cluster::watch::{DecodedPod, decode_budget, decode_node, decode_pod, decode_volume_object};
+use supercargo::cluster::watch::{
+    DecodedPod, decode_budget, decode_namespace, decode_node, decode_pod, decode_volume_object,
+};
 use supercargo::cluster::{ClassTable, LabelVisibility, PodInfo, VolumeKind};
 use supercargo::cycle::full::{self, Evaluation, NO_NODES, Outcome};
 use supercargo::framework::{CycleState, Handle, PreFilterRun, Profile, Profiles, ScoreRun, Status};
@@ -72,6 +74,9 @@ impl Case {
         }
         for raw in record.collection("pods") {
             world.add_pod(&Arc::new(decode_pod(raw.get(), &classes)?));
+        }
+        for raw in record.collection("namespaces") {
+            world.namespaces().put(decode_namespace(raw.get())?);
         }
         for raw in record.collection("podDisruptionBudgets") {
             world.add_budget(decode_budget(raw.get())?);

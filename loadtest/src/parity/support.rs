@@ -11,8 +11,6 @@ use super::record::Record;
 pub(super) enum NotSupported {
     /// Spreading over topology domains.
     PodTopologySpread,
-    /// Affinity and anti-affinity between pods.
-    InterPodAffinity,
 }
 
 impl NotSupported {
@@ -21,7 +19,6 @@ impl NotSupported {
     pub(super) const fn reason(self) -> &'static str {
         match self {
             Self::PodTopologySpread => "topology spread",
-            Self::InterPodAffinity => "pod affinity",
         }
     }
 }
@@ -36,12 +33,8 @@ pub(super) fn missing(record: &Record, profiles: &[&Profile]) -> Option<NotSuppo
         profiles.iter().any(|profile| profile.plugin_names().contains(&name))
     };
     let pending: Vec<Value> = record.pending().filter_map(parse).collect();
-    let placed: Vec<Value> = record.collection("pods").iter().filter_map(|raw| parse(raw)).collect();
     if enables("PodTopologySpread") && (pending.iter().any(spreads) || has_default_spread(record)) {
         return Some(NotSupported::PodTopologySpread);
-    }
-    if enables("InterPodAffinity") && pending.iter().chain(&placed).any(has_pod_affinity) {
-        return Some(NotSupported::InterPodAffinity);
     }
     None
 }
@@ -58,13 +51,4 @@ fn spreads(pod: &Value) -> bool {
 /// Default constraints act on pods that something selects.
 fn has_default_spread(record: &Record) -> bool {
     OWNERS.into_iter().any(|owner| !record.collection(owner).is_empty())
-}
-
-fn has_pod_affinity(pod: &Value) -> bool {
-    let terms = |side: &Value| {
-        let lists = side.as_object().into_iter().flat_map(serde_json::Map::values);
-        lists.filter_map(Value::as_array).any(|list| !list.is_empty())
-    };
-    let affinity = &pod["spec"]["affinity"];
-    terms(&affinity["podAffinity"]) || terms(&affinity["podAntiAffinity"])
 }

@@ -258,18 +258,11 @@ fn required_features(spec: &wire::PodSpec<'_>) -> SmallVec<[Symbol; 2]> {
 }
 
 fn unsupported(spec: &wire::PodSpec<'_>) -> SmallVec<[Unsupported; 2]> {
-    let requires = |affinity: Option<&wire::PodAffinity<'_>>| affinity.is_some_and(|a| !items(&a.required).is_empty());
-    let affinity = spec.affinity.as_ref();
     let is_hard = |constraint: &wire::SpreadConstraint<'_>| text_of(&constraint.when_unsatisfiable) == "DoNotSchedule";
     let parts = [
         (
             Unsupported::HardSpread,
             items(&spec.topology_spread_constraints).iter().any(is_hard),
-        ),
-        (
-            Unsupported::RequiredPodAffinity,
-            requires(affinity.and_then(|a| a.pod_affinity.as_ref()))
-                || requires(affinity.and_then(|a| a.pod_anti_affinity.as_ref())),
         ),
         (Unsupported::ResourceClaims, !items(&spec.resource_claims).is_empty()),
         (Unsupported::SchedulingGroup, spec.scheduling_group.is_some()),

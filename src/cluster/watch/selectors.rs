@@ -31,38 +31,41 @@ pub(super) fn lenient(raw: Option<&wire::LabelSelector<'_>>) -> LabelSelector {
 pub(super) fn pod_affinity(affinity: Option<&wire::Affinity<'_>>, namespace: Symbol) -> Option<Box<PodAffinity>> {
     let affinity = affinity?;
     let mut compiled = PodAffinity::default();
-    let PodAffinity {
-        required_affinity,
-        required_anti_affinity,
-        preferred_affinity,
-        preferred_anti_affinity,
-        error,
-    } = &mut compiled;
-    let sides = [
-        (&affinity.pod_affinity, required_affinity, preferred_affinity),
-        (
-            &affinity.pod_anti_affinity,
-            required_anti_affinity,
-            preferred_anti_affinity,
-        ),
-    ];
-    for (raw, required, preferred) in sides {
-        let Some(raw) = raw else { continue };
-        let terms = items(&raw.required).iter().map(|raw| term(raw, namespace)).collect();
-        *required = note(terms, error);
-        let terms = items(&raw.preferred)
-            .iter()
-            .map(|raw| weighted(raw, namespace))
-            .collect();
-        *preferred = note(terms, error);
+    let mut faults = Vec::new();
+    if let Some(raw) = &affinity.pod_affinity {
+        compiled.required_affinity = note("requiredAffinityTerms", required(raw, namespace), &mut faults);
+        compiled.preferred_affinity = note("preferredAffinityTerms", preferred(raw, namespace), &mut faults);
     }
+    if let Some(raw) = &affinity.pod_anti_affinity {
+        compiled.required_anti_affinity = note("requiredAntiAffinityTerms", required(raw, namespace), &mut faults);
+        compiled.preferred_anti_affinity = note("preferredAntiAffinityTerms", preferred(raw, namespace), &mut faults);
+    }
+    compiled.error = match faults.as_slice() {
+        [] => None,
+        [one] => Some(one.as_str().into()),
+        several => Some(format!("[{}]", several.join(", ")).into()),
+    };
     (compiled != PodAffinity::default()).then(|| Box::new(compiled))
 }
 
+fn required(raw: &wire::PodAffinity<'_>, namespace: Symbol) -> Result<Box<[PodAffinityTerm]>, SelectorError> {
+    items(&raw.required).iter().map(|raw| term(raw, namespace)).collect()
+}
+
+fn preferred(raw: &wire::PodAffinity<'_>, namespace: Symbol) -> Result<Box<[WeightedTerm]>, SelectorError> {
+    items(&raw.preferred)
+        .iter()
+        .map(|raw| weighted(raw, namespace))
+        .collect()
+}
+
 /// A list that could be compiled, or none and why.
-fn note<T>(compiled: Result<Box<[T]>, SelectorError>, error: &mut Option<Box<str>>) -> Box<[T]> {
+fn note<T>(list: &str, compiled: Result<Box<[T]>, SelectorError>, faults: &mut Vec<String>) -> Box<[T]> {
     compiled.unwrap_or_else(|fault| {
-        error.get_or_insert(fault.0);
+        let fault = format!("{list}: {fault}");
+        if !faults.contains(&fault) {
+            faults.push(fault);
+        }
         Box::default()
     })
 }

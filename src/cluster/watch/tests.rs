@@ -327,14 +327,6 @@ fn parts_beyond_this_release_are_marked() {
     };
     assert_eq!(spread("DoNotSchedule"), [Unsupported::HardSpread]);
     assert_eq!(spread("ScheduleAnyway"), []);
-    for side in ["podAffinity", "podAntiAffinity"] {
-        let affinity = |rule: &str| marked(&["spec", "affinity"], json!({side: {rule: [{}]}}));
-        assert_eq!(
-            affinity("requiredDuringSchedulingIgnoredDuringExecution"),
-            [Unsupported::RequiredPodAffinity]
-        );
-        assert_eq!(affinity("preferredDuringSchedulingIgnoredDuringExecution"), []);
-    }
     assert_eq!(
         marked(&["spec", "resourceClaims"], json!([{"name": "c"}])),
         [Unsupported::ResourceClaims]

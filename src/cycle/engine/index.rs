@@ -151,6 +151,8 @@ impl ClassIndex {
             everything |= self.grouped_by != 0;
         } else if !self.take_moves(view, cluster, profile) {
             self.prepare(view, cluster, profile)?;
+            // Nodes may have to be told apart by keys that did not matter before.
+            everything |= self.grouped_by != 0;
         }
         everything |= profile.active_counts(&self.state, &self.pod) & !self.grouped_by != 0;
         everything |= self.by_node != self.keeps_to_nodes(profile);
