@@ -11,13 +11,14 @@
 //! Cost a pod: one API call; its Scheduled event is written after binds, by a writer of its own.
 //!
 //! Children in reading order: `slots` (bounds), `task`, `pool` (the life of a task), `pre_bind` and `volumes` (its
-//! requests and waits), `pre_binding`, `attempt` (the bind call), `waiting` (Permit), `evict` (pods that give way),
+//! requests and waits), `pre_binding`, `attempt` (the bind call), `extended` (an extender's), `waiting` (Permit), `evict` (pods that give way),
 //! `failure` (back to the queue), `events` (with `series`) and `status`
 //! (the writers, over `write`).
 
 mod attempt;
 mod events;
 mod evict;
+mod extended;
 mod failure;
 mod pool;
 mod pre_bind;
@@ -45,6 +46,7 @@ use tokio_util::task::TaskTracker;
 use crate::client::ClientSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
+use crate::extender::Extenders;
 use crate::queue::SchedulingQueue;
 use crate::telemetry::Metrics;
 
@@ -65,6 +67,8 @@ pub struct BindingParts {
     pub queue: Arc<SchedulingQueue>,
     /// For binds, events and status.
     pub clients: ClientSet,
+    /// Who may bind in the place of the Bind plugins.
+    pub extenders: Arc<Extenders>,
     /// Recorders.
     pub metrics: Arc<Metrics>,
     /// Time.
@@ -142,6 +146,8 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         deadline: parts.settings.bind_deadline,
         slots: slots::Slots::new(parts.settings.max_assumed_pods),
         lanes: slots::Lanes::new(parts.settings.binding_concurrency),
+        extender_lanes: slots::Lanes::new(parts.settings.extender_concurrency),
+        extenders: parts.extenders,
         volumes: Arc::default(),
         waiting,
         pre_binding,

@@ -7,7 +7,7 @@
 //! Does not: decide anything, or write to the API server.
 //!
 //! Children in reading order: `labels`, `selector`, `label_selector`, `taints` (small compiled pieces); `pod_info`,
-//! `class`, `node_info`, `budget` (what is known of one object); `volumes` (claims, volumes, CSI objects); `snapshot` (all nodes at one moment); `watch` (decoding).
+//! `class`, `node_info`, `budget`, `object_text` (what is known of one object); `volumes` (claims, volumes, CSI objects); `snapshot` (all nodes at one moment); `watch` (decoding).
 
 mod budget;
 mod change_log;
@@ -17,6 +17,7 @@ mod labels;
 mod namespaces;
 mod node_info;
 mod node_table;
+mod object_text;
 mod owners;
 mod placed;
 mod pod_info;
@@ -37,6 +38,7 @@ pub use labels::Labels;
 pub use namespaces::{NamespaceLabels, Namespaces};
 pub use node_info::{Image, NodeInfo, NodeSpec};
 pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodLister};
+pub use object_text::ObjectText;
 pub use owners::{OwnerSelector, Owners, ServiceSelector};
 pub use placed::{Placed, PlacedClass};
 pub use pod_info::{PodInfo, PodSpec, ScheduledCondition, Unsupported};

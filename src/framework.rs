@@ -39,7 +39,7 @@ pub use plugin::{
     PreFilterExtensions, PreFilterOutcome, PreScore, Preemption, QueueSort, Reads, Reserve, Score, SortKey,
 };
 pub use pre_bind::{PreBindAction, PreBindFailure, PreBindWork, VolumeRequest};
-pub use profile::{Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};
+pub use profile::{EXTENDER, Profile, ProfileError, ProfileFault, Profiles, ScorePlugin};
 pub use registry::{Factory, PluginContext, PluginError, Registry};
 pub use runner::{Diagnosis, FitError, MAX_PERMIT_WAIT, Narrowed, PermitRun, PluginScores, PreFilterRun, ScoreRun};
 pub(crate) use runner::{check_range, score_error};

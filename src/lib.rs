@@ -16,6 +16,7 @@
 //! | [`plugins`] | the in-tree plugins, one file each, named as in the configuration |
 //! | [`queue`] | active, backoff, unschedulable and gated pods; queueing hints |
 //! | [`cycle`] | the scheduling cycle and the incremental engine |
+//! | [`extender`] | HTTP extenders: webhooks that filter, score, preempt and bind |
 //! | [`binding`] | the async pool that binds, writes conditions and events, and unreserves |
 //! | [`server`] | health, metrics, configz |
 //! | [`scheduler`] | all of it put together, and the workers |
@@ -25,6 +26,7 @@ pub mod client;
 pub mod clock;
 pub mod cluster;
 pub mod cycle;
+pub mod extender;
 pub mod framework;
 pub mod ids;
 pub mod invariants;

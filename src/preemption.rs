@@ -15,8 +15,10 @@
 //! Source: `pkg/scheduler/framework/preemption` and `pkg/scheduler/framework/plugins/defaultpreemption`, Kubernetes
 //! 1.36.
 //!
-//! Children in reading order: `victims` (one node), `budgets` (PodDisruptionBudgets), `select` (the choice).
+//! Children in reading order: `victims` (one node), `budgets` (PodDisruptionBudgets), `advice` (who has a say about the
+//! candidates beside us), `select` (the choice).
 
+mod advice;
 mod budgets;
 mod select;
 mod victims;
@@ -27,6 +29,7 @@ use crate::cluster::{Budget, ClusterView, NodeInfo, PodInfo};
 use crate::framework::{Code, CycleState, Diagnosis, FitError, NodeStatuses, Profile, Status};
 use crate::ids::{NodeIdx, Symbol};
 
+pub use advice::{Advice, Advise, Adviser};
 pub use select::best_candidates;
 
 static NEVER: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("not eligible due to preemptionPolicy=Never."));

@@ -63,6 +63,19 @@ pub struct SchedulingQueue {
     ready: Condvar,
 }
 
+/// What a worker does next.
+#[derive(Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "one is made a pod and moved at once; a box would allocate"
+)]
+pub enum Next<T> {
+    /// A pod from the queue.
+    Popped(QueuedPodInfo),
+    /// What was waiting elsewhere.
+    Other(T),
+}
+
 #[derive(Debug)]
 struct Inner {
     store: Store,
@@ -192,6 +205,31 @@ impl SchedulingQueue {
             }
             self.ready.wait(&mut inner);
         }
+    }
+
+    /// What `other` has, or else the next pod; waits for one of them. `other` is asked under the queue's lock; whoever
+    /// gives it something calls [`Self::wake_one`] after. `None`: the queue was closed.
+    #[must_use]
+    pub fn pop_or<T>(&self, other: impl Fn() -> Option<T>) -> Option<Next<T>> {
+        let mut inner = self.inner.lock();
+        loop {
+            if inner.closed {
+                return None;
+            }
+            if let Some(other) = other() {
+                return Some(Next::Other(other));
+            }
+            if let Some(queued) = self.take(&mut inner) {
+                return Some(Next::Popped(queued));
+            }
+            self.ready.wait(&mut inner);
+        }
+    }
+
+    /// Wakes a worker that waits in [`Self::pop_or`].
+    pub fn wake_one(&self) {
+        let _inner = self.inner.lock();
+        self.ready.notify_one();
     }
 
     /// The next pods, at most `max` and at least one; waits for one. Pods in backoff come alone. Empty: the queue was

@@ -5,10 +5,12 @@
 //!
 //! Does not: parse options, elect a leader or serve HTTP; the caller says when to begin scheduling and when to stop.
 //!
-//! Children: `watches` (which kinds, and the road to the applying thread), `ingest` (applying, timed by `handling`), `worker` (from a popped
+//! Children: `watches` (which kinds, and the road to the applying thread), `ingest` (applying, timed by `handling`), `extending` (cycles put aside),
+//! `worker` (from a popped
 //! pod to the binding pool), `commit` (from a decision to a reserve), `threads`.
 
 mod commit;
+mod extending;
 mod handling;
 mod ingest;
 mod kept;
@@ -35,14 +37,27 @@ use crate::client::ClientSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::cluster::watch::WatchStatus;
-use crate::framework::{Handle, Observer, ProfileError, Profiles, Registry};
+use crate::extender::{ExtenderError, Extenders};
+use crate::framework::{EXTENDER, Handle, Observer, ProfileError, Profiles, Registry};
 use crate::queue::{QueueConfig, SchedulingQueue};
 use crate::sync::Mutex;
 use crate::telemetry::{Exposition, FeatureState, Metrics, MetricsOptions};
+use extending::Extending;
 use handling::Handling;
 use ingest::{Ingest, Statuses};
 use threads::Threads;
 use worker::{Worker, WorkerParts};
+
+/// Why a scheduler cannot be put together.
+#[derive(Debug, thiserror::Error)]
+pub enum SchedulerError {
+    /// A profile cannot be built.
+    #[error(transparent)]
+    Profile(#[from] ProfileError),
+    /// An extender cannot be set up.
+    #[error("couldn't build extenders: {0}")]
+    Extender(#[from] ExtenderError),
+}
 
 /// What a scheduler is made from.
 pub struct SchedulerOptions {
@@ -101,6 +116,8 @@ pub fn metrics_for(
 ) -> Result<Arc<Metrics>, ProfileError> {
     let profiles = Profiles::build(configuration, registry, &Arc::default())?;
     let names = profiles.all().iter().flat_map(|profile| profile.plugin_names());
+    let extender = (!configuration.extenders.is_empty()).then_some(*EXTENDER);
+    let names = names.chain(extender);
     let plugins: std::collections::BTreeSet<&str> = names.map(|name| name.as_str()).collect();
     Ok(Arc::new(Metrics::new(&MetricsOptions {
         profiles: profiles
@@ -131,8 +148,13 @@ impl Scheduler {
     /// Puts a scheduler together; nothing runs yet. Must be called inside a tokio runtime.
     ///
     /// # Errors
-    /// The profiles cannot be built.
-    pub fn new(options: SchedulerOptions, clients: ClientSet, metrics: Arc<Metrics>) -> Result<Self, ProfileError> {
+    /// The profiles cannot be built, or an extender cannot be set up.
+    pub fn new(
+        mut options: SchedulerOptions,
+        clients: ClientSet,
+        metrics: Arc<Metrics>,
+    ) -> Result<Self, SchedulerError> {
+        options.configuration.leave_resources_to_extenders();
         let clock = Clock::Real;
         let handle = Arc::new(Handle::default());
         let observer = Observer {
@@ -155,10 +177,12 @@ impl Scheduler {
             queue_config,
             Arc::clone(&metrics),
         ));
+        let extenders = Arc::new(Extenders::new(&configuration.extenders, &metrics)?);
         let (binding, failures) = crate::binding::start(BindingParts {
             cluster: Arc::clone(&cluster),
             queue: Arc::clone(&queue),
             clients: clients.clone(),
+            extenders: Arc::clone(&extenders),
             metrics: Arc::clone(&metrics),
             clock: clock.clone(),
             settings: options.settings.clone(),
@@ -174,8 +198,11 @@ impl Scheduler {
             nodes: WatchStatus::new("Node"),
             kept: watches::kept_kinds().into_iter().map(|(status, _)| status).collect(),
         };
+        let concurrency = options.settings.extender_concurrency;
+        let extending = Extending::new(extenders, concurrency, &cluster, &queue, &metrics);
         Ok(Self {
             parts: WorkerParts {
+                extending,
                 cluster,
                 queue,
                 binding,
@@ -206,6 +233,7 @@ impl Scheduler {
             binding: Arc::clone(&self.parts.binding),
             metrics: Arc::clone(&self.parts.metrics),
             statuses: Arc::clone(&self.statuses),
+            extenders: Arc::clone(&self.parts.extending.extenders),
             handling: Handling::new(Arc::clone(&self.parts.metrics)),
             listed_pods: FxHashSet::default(),
             listed_nodes: FxHashSet::default(),
@@ -272,6 +300,7 @@ impl Scheduler {
     /// within it as well.
     pub async fn stop(&self, deadline: Duration) {
         self.parts.queue.close();
+        self.parts.extending.stop().await;
         self.parts.binding.drain(deadline).await;
         self.stopping.cancel();
         self.tasks.close();

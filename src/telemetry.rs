@@ -38,7 +38,8 @@ pub use labels::{
 pub use latency::{LatencyRecorder, LatencySummary};
 pub use logging::{LogFormat, LogOptions, LogOutput, TelemetryError, TelemetryGuard, init};
 pub use metrics::{
-    EvaluationSet, EventLabel, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationGuard, OperationLabel,
+    EvaluationSet, EventLabel, ExtenderVerb, FeatureState, MAX_PROFILES, Metrics, MetricsOptions, OperationGuard,
+    OperationLabel,
 };
 pub use process::{ProcessUsage, process_usage};
 pub use trace::{TraceOptions, bind_span, cycle_span};

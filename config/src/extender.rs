@@ -4,6 +4,13 @@
 
 use std::time::Duration;
 
+use crate::plugin_args::{NodeResourcesFitArgs, PluginArgs};
+use crate::profile::PluginConfig;
+use crate::types::Configuration;
+
+/// The plugin whose resources can be left to extenders.
+const FIT: &str = "NodeResourcesFit";
+
 /// One HTTP extender.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extender {
@@ -36,6 +43,37 @@ pub struct Extender {
 impl Extender {
     /// Deadline of a call when none is given.
     pub const DEFAULT_TIMEOUT: Duration = Duration::from_secs(5);
+}
+
+impl Configuration {
+    /// Has `NodeResourcesFit` leave what extenders manage alone to them, in every profile; its args' own list of
+    /// ignored resources goes then.
+    ///
+    /// Source: `pkg/scheduler/scheduler.go` (`buildExtenders`), Kubernetes 1.36.
+    pub fn leave_resources_to_extenders(&mut self) {
+        let managed = self.extenders.iter().flat_map(|extender| &extender.managed_resources);
+        let ignored: Vec<String> = managed
+            .filter(|resource| resource.ignored_by_scheduler)
+            .map(|resource| resource.name.clone())
+            .collect();
+        if ignored.is_empty() {
+            return;
+        }
+        for profile in &mut self.profiles {
+            let fits = profile.plugin_config.iter_mut().find(|entry| entry.name == FIT);
+            match fits.map(|entry| &mut entry.args) {
+                Some(PluginArgs::NodeResourcesFit(args)) => args.ignored_resources.clone_from(&ignored),
+                Some(_) => {}
+                None => profile.plugin_config.push(PluginConfig {
+                    name: FIT.to_owned(),
+                    args: PluginArgs::NodeResourcesFit(NodeResourcesFitArgs {
+                        ignored_resources: ignored.clone(),
+                        ..NodeResourcesFitArgs::default()
+                    }),
+                }),
+            }
+        }
+    }
 }
 
 /// TLS material of an extender. `*_data` takes precedence over the file of the same name.

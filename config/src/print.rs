@@ -85,6 +85,7 @@ impl Settings {
             "eventQueueLength": self.event_queue_length,
             "eventConcurrency": self.event_concurrency,
             "statusConcurrency": self.status_concurrency,
+            "extenderConcurrency": self.extender_concurrency,
             "tracing": {
                 "otlpEndpoint": self.tracing.otlp_endpoint,
                 "sampleRatio": self.tracing.sample_ratio,

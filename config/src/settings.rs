@@ -30,6 +30,9 @@ pub struct Settings {
     pub event_concurrency: usize,
     /// Pod status writes in flight, 1..=1,000; default 8.
     pub status_concurrency: usize,
+    /// Pods that the same extenders are asked about at a time, and binds by extenders in flight, 1..=1,000; default 16.
+    /// With 1, extenders are asked about one pod after another, as by kube-scheduler.
+    pub extender_concurrency: usize,
     /// Traces.
     pub tracing: TracingSettings,
 }
@@ -66,6 +69,7 @@ impl Default for Settings {
             event_queue_length: 100_000,
             event_concurrency: 8,
             status_concurrency: 8,
+            extender_concurrency: 16,
             tracing: TracingSettings::default(),
         }
     }

@@ -233,6 +233,7 @@ wire!(WireSettings {
     event_queue_length: i64 = "eventQueueLength",
     event_concurrency: i64 = "eventConcurrency",
     status_concurrency: i64 = "statusConcurrency",
+    extender_concurrency: i64 = "extenderConcurrency",
     tracing: WireTracing = "tracing",
 });
 

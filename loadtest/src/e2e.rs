@@ -6,7 +6,7 @@
 //! that apply with the real kube-scheduler instead, which tells whether a scenario asks for what upstream does.
 //!
 //! Reading order: [`world`] (servers, schedulers), [`wait`], [`objects`] (nodes and pods in a line),
-//! [`volume_controller`], [`scenarios`], `run`.
+//! [`volume_controller`], [`webhook`] (plays an extender), [`scenarios`], `run`.
 //!
 //! Does not: measure, or know what is inside the scheduler.
 
@@ -15,6 +15,7 @@ mod run;
 pub mod scenarios;
 pub mod volume_controller;
 pub mod wait;
+pub mod webhook;
 pub mod world;
 
 pub use run::{run, run_with_controllers};
@@ -52,6 +53,11 @@ macro_rules! e2e_tests {
             failures::api_outage_loses_nothing,
             failures::unreachable_api_is_reported,
             failures::refused_bindings_are_tried_again,
+            extending::extender_filters_and_scores,
+            extending::extender_changes_its_mind,
+            extending::hanging_extender_holds_up_its_own_pods_only,
+            extending::extender_binds,
+            extending::absent_extender_is_ignored_or_an_error,
             election::sigterm_drains_and_releases_the_lease,
             election::killed_leader_is_followed,
         );

@@ -29,7 +29,7 @@ const SOURCES: [&str; 8] = [
 ];
 /// The scheduler's modules, from those that know nothing to those that know all; a module imports from its own line and
 /// the lines above it.
-const ORDER: [&[&str]; 12] = [
+const ORDER: [&[&str]; 13] = [
     &["ids", "resources", "clock", "sync", "invariants", "telemetry"],
     &["client"],
     &["ledger"],
@@ -39,6 +39,7 @@ const ORDER: [&[&str]; 12] = [
     &["plugins"],
     &["queue"],
     &["cycle"],
+    &["extender"],
     &["binding"],
     &["server"],
     &["scheduler"],

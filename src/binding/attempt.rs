@@ -214,7 +214,7 @@ impl BindingPool {
     }
 
     /// Reads the pod until it is known what became of the bind. `None`: it is not bound, as far as the server knows.
-    async fn read_back(&self, task: &BindTask) -> Option<Ending> {
+    pub(super) async fn read_back(&self, task: &BindTask) -> Option<Ending> {
         let mut pause = FIRST_READ_PAUSE;
         loop {
             self.metrics.bind_retry("read_back");

@@ -20,6 +20,7 @@ use super::waiting::Wait;
 use crate::binding::{BindTask, Evictor, Failure, FailureHandler, Slot, StatusPatch, WaitOutcome, WaitingMap};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, PodInfo};
+use crate::extender::Extenders;
 use crate::framework::{ApiRequest, BindOutcome, Code, CycleState, NominatedNode, Status, WaitingPods};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{Exit, SchedulingQueue};
@@ -46,6 +47,9 @@ pub struct BindingPool {
     pub(super) deadline: Duration,
     pub(super) slots: Arc<Slots>,
     pub(super) lanes: Arc<Lanes>,
+    /// Binds by extenders in flight: a slow one must not hold up those by the API server.
+    pub(super) extender_lanes: Arc<Lanes>,
+    pub(super) extenders: Arc<Extenders>,
     pub(super) waiting: Arc<WaitingMap>,
     /// Wakes those who wait for what comes of a volume request.
     pub(super) volumes: Arc<Notify>,
@@ -214,6 +218,8 @@ impl BindingPool {
         self.queue.done(&task.queued);
         let slot = Mutex::new(slot);
         let prepared = self.prepare_or_stop(&task, &acting, &slot).await;
+        // A pod that an extender binds holds no slot meanwhile.
+        let slot = slot.into_inner().filter(|_| !self.extenders.bind(&task.queued.pod));
         let ending = match prepared {
             Ok(()) => self.bind(&task).await,
             Err(_) if !(self.may_act)() => Ending::Fenced,
@@ -255,6 +261,9 @@ impl BindingPool {
     }
 
     async fn run_bind(&self, task: &BindTask) -> Ending {
+        if let Some(ending) = self.bind_by_extender(task).await {
+            return ending;
+        }
         let profile = &task.queued.profile;
         let mut laps = profile.plugin_stopwatch(&task.state);
         for plugin in profile.bind_plugins() {

@@ -2,6 +2,7 @@
 //! it must: every end is awaited.
 
 mod evicting;
+mod extended;
 mod faults;
 mod kit;
 mod metrics;

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::cluster::{
-    Labels, NodeSelectorTerm, OwnerRef, PodAffinity, PodVolume, PreferredTerm, SpreadConstraint, Toleration,
+    Labels, NodeSelectorTerm, ObjectText, OwnerRef, PodAffinity, PodVolume, PreferredTerm, SpreadConstraint, Toleration,
 };
 use crate::ids::{ClassId, PodUid, Symbol};
 use crate::ledger::{Charge, NonZero};
@@ -129,6 +129,8 @@ pub struct PodInfo {
     pub preempted: bool,
     /// Hash of `status.resourceClaimStatuses`, to see changes.
     pub claim_statuses: u64,
+    /// The whole object, kept only where somebody will be sent it.
+    pub text: Option<Arc<ObjectText>>,
 }
 
 impl PodInfo {

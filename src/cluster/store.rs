@@ -25,7 +25,8 @@ use dashmap::DashMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cluster::{
-    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, Owners, PodInfo, PodLister, Rules,
+    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, ObjectText, Owners, PodInfo, PodLister,
+    Rules,
     Snapshot, VolumeCatalogue,
 };
 use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
@@ -81,6 +82,7 @@ pub struct Cluster {
     nominees: nominees::Nominees,
     images: Mutex<SharedImages>,
     budgets: Mutex<BTreeMap<BudgetKey, Arc<Budget>>>,
+    node_texts: DashMap<Symbol, Arc<ObjectText>, FxBuildHasher>,
     snapshot: ArcSwap<Snapshot>,
 }
 
@@ -116,6 +118,7 @@ impl Cluster {
             nominees: nominees::Nominees::default(),
             images: Mutex::default(),
             budgets: Mutex::default(),
+            node_texts: DashMap::default(),
             snapshot: ArcSwap::default(),
         }
     }

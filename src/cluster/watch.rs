@@ -35,7 +35,7 @@ use crate::cluster::{ClassTable, PodInfo};
 pub use budget::decode_budget;
 pub use error::DecodeError;
 pub use node::decode_node;
-pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched};
+pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched, WithText};
 pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets, decode_namespace};
 pub use pod::DecodedPod;
 pub use stream::{Delivery, WatchParts, WatchStatus, watch};

@@ -80,6 +80,8 @@ pub fn decide(
         Outcome::NoFit(_) => Decision::NoFit(Box::new(evaluation)),
         Outcome::NoNodes => Decision::NoNodes,
         Outcome::Failed(status) => Decision::Failed(status),
+        // Only extenders leave it open, and none is asked here.
+        Outcome::Open => Decision::NoNodes,
     }
 }
 

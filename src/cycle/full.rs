@@ -6,12 +6,12 @@
 //! Source: `pkg/scheduler/schedule_one.go` (`schedulePod`, `findNodesThatFitPod`, `prioritizeNodes`), Kubernetes 1.36,
 //! with every node scored.
 
-use crate::cluster::{ClusterView, NodeInfo, PodInfo};
+use crate::cluster::{ClusterView, NodeInfo, NodeTable, PodInfo};
 use crate::framework::{
-    Code, CycleState, Diagnosis, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Preemption, Profile,
-    Reached, ScoreRun, Status,
+    Code, CycleState, Diagnosis, EXTENDER, FitError, Narrowed, NodeStatuses, NominatedNode, PreFilterRun, Preemption,
+    Profile, Reached, ScoreRun, Status,
 };
-use crate::ids::NodeIdx;
+use crate::ids::{NodeIdx, Symbol};
 use crate::telemetry::ExtensionPoint;
 
 /// The text for a pod when there is no node at all.
@@ -28,6 +28,44 @@ pub enum Outcome {
     NoNodes,
     /// A plugin failed.
     Failed(Status),
+    /// Extenders have to be asked first. Does not occur without extenders.
+    Open,
+}
+
+/// Who has a say beside the profile's plugins: extenders.
+pub(crate) trait Beside {
+    /// Whether the nominated node is tried alone at first.
+    fn tries_nominated(&self) -> bool;
+
+    /// Takes away nodes that passed all filters and says why in `statuses`. `first` is the nominated node, if it was
+    /// tried alone at first.
+    ///
+    /// # Errors
+    /// The evaluation fails.
+    fn narrow(
+        &mut self,
+        cluster: &ClusterView<'_>,
+        first: Option<NodeIdx>,
+        feasible: &mut Vec<NodeIdx>,
+        statuses: &mut NodeStatuses,
+    ) -> Result<Verdict, Status>;
+
+    /// The nodes as scores are to see them, if not as they are.
+    fn nodes_to_score(&self, cluster: &ClusterView<'_>, feasible: &[NodeIdx]) -> Option<NodeTable>;
+
+    /// Adds to the totals.
+    fn add_scores(&self, run: &mut ScoreRun);
+}
+
+/// What became of the nodes that passed the filters.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verdict {
+    /// All stay.
+    Kept,
+    /// Some were taken away.
+    Dropped,
+    /// It is not known yet.
+    Open,
 }
 
 /// All that was found out about a pod.
@@ -60,6 +98,17 @@ pub(crate) fn evaluate_with(
     pod: &PodInfo,
     state: CycleState,
 ) -> Evaluation {
+    evaluate_beside(profile, cluster, pod, state, None)
+}
+
+/// The same where somebody beside the profile has a say.
+pub(crate) fn evaluate_beside(
+    profile: &Profile,
+    cluster: &ClusterView<'_>,
+    pod: &PodInfo,
+    state: CycleState,
+    beside: Option<&mut dyn Beside>,
+) -> Evaluation {
     let mut evaluation = Evaluation {
         outcome: Outcome::NoNodes,
         pre_filter: PreFilterRun::Proceed(None),
@@ -75,11 +124,17 @@ pub(crate) fn evaluate_with(
     evaluation.outcome = match evaluation.pre_filter.clone() {
         PreFilterRun::Failed(status) => Outcome::Failed(status),
         PreFilterRun::Rejected { status, plugins } => evaluation.rejected(status, plugins),
-        PreFilterRun::Proceed(narrowed) => match evaluation.filter_timed(profile, cluster, pod, narrowed.as_ref()) {
-            Err(status) => Outcome::Failed(status),
-            Ok(()) if evaluation.feasible.is_empty() => Outcome::NoFit(Box::new(evaluation.diagnose(narrowed))),
-            Ok(()) => evaluation.score(profile, cluster, pod),
-        },
+        PreFilterRun::Proceed(narrowed) => {
+            let first = beside
+                .as_ref()
+                .is_none_or(|beside| beside.tries_nominated())
+                .then(|| nominated_node(cluster, pod))
+                .flatten();
+            match evaluation.filter_timed(profile, cluster, pod, (first, narrowed.as_ref())) {
+                Err(status) => Outcome::Failed(status),
+                Ok(()) => evaluation.conclude(profile, cluster, pod, (first, narrowed), beside),
+            }
+        }
     };
     profile.count_evaluation(profile.evaluation_set(&evaluation.state, evaluation.reached()));
     evaluation
@@ -112,7 +167,7 @@ impl Evaluation {
         }
     }
 
-    fn rejected(&mut self, status: Status, plugins: Vec<crate::ids::Symbol>) -> Outcome {
+    fn rejected(&mut self, status: Status, plugins: Vec<Symbol>) -> Outcome {
         let mut diagnosis = Diagnosis {
             pre_filter_message: Some(status.message()),
             ..Diagnosis::default()
@@ -135,13 +190,13 @@ impl Evaluation {
         profile: &Profile,
         cluster: &ClusterView<'_>,
         pod: &PodInfo,
-        narrowed: Option<&Narrowed>,
+        which: (Option<&NodeInfo>, Option<&Narrowed>),
     ) -> Result<(), Status> {
         if let Some(first) = cluster.nodes.iter().next().filter(|_| self.state.is_sampled()) {
             profile.sample_filters(cluster, &self.state, pod, first);
         }
         let mut watch = profile.stopwatch();
-        let filtered = self.filter(profile, cluster, pod, narrowed);
+        let filtered = self.filter(profile, cluster, pod, which);
         let code = filtered.as_ref().map_or_else(|status| status.code, |()| Code::Success);
         watch.point(ExtensionPoint::Filter, code);
         filtered
@@ -152,9 +207,9 @@ impl Evaluation {
         profile: &Profile,
         cluster: &ClusterView<'_>,
         pod: &PodInfo,
-        narrowed: Option<&Narrowed>,
+        (nominated, narrowed): (Option<&NodeInfo>, Option<&Narrowed>),
     ) -> Result<(), Status> {
-        if let Some(node) = nominated_node(cluster, pod) {
+        if let Some(node) = nominated {
             let status = profile.run_filter_with_nominated(cluster, &self.state, pod, node);
             if status.is_success() {
                 self.feasible.push(node.idx);
@@ -181,6 +236,36 @@ impl Evaluation {
         }
     }
 
+    /// What follows from the filters.
+    fn conclude(
+        &mut self,
+        profile: &Profile,
+        cluster: &ClusterView<'_>,
+        pod: &PodInfo,
+        (first, narrowed): (Option<&NodeInfo>, Option<Narrowed>),
+        mut beside: Option<&mut dyn Beside>,
+    ) -> Outcome {
+        let verdict = match &mut beside {
+            None => Ok(Verdict::Kept),
+            Some(beside) => {
+                let first = first.map(|node| node.idx);
+                beside.narrow(cluster, first, &mut self.feasible, &mut self.statuses)
+            }
+        };
+        match verdict {
+            Err(status) => Outcome::Failed(status),
+            Ok(Verdict::Open) => Outcome::Open,
+            Ok(verdict) if self.feasible.is_empty() => {
+                let mut diagnosis = self.diagnose(narrowed);
+                if verdict == Verdict::Dropped {
+                    diagnosis.blame(&Status::default().by(*EXTENDER));
+                }
+                Outcome::NoFit(Box::new(diagnosis))
+            }
+            Ok(_) => self.score(profile, cluster, pod, beside.as_deref()),
+        }
+    }
+
     fn diagnose(&mut self, narrowed: Option<Narrowed>) -> Diagnosis {
         let mut diagnosis = Diagnosis::default();
         for (_, status) in &self.statuses.explicit {
@@ -196,16 +281,30 @@ impl Evaluation {
         diagnosis
     }
 
-    fn score(&mut self, profile: &Profile, cluster: &ClusterView<'_>, pod: &PodInfo) -> Outcome {
+    fn score(
+        &mut self,
+        profile: &Profile,
+        cluster: &ClusterView<'_>,
+        pod: &PodInfo,
+        beside: Option<&dyn Beside>,
+    ) -> Outcome {
         if let [only] = self.feasible.as_slice() {
             return Outcome::Best(vec![*only]);
         }
+        let nodes = beside.and_then(|beside| beside.nodes_to_score(cluster, &self.feasible));
+        let cluster = &ClusterView {
+            nodes: nodes.as_ref().unwrap_or(cluster.nodes),
+            ..*cluster
+        };
         let scored = profile
             .run_pre_score(cluster, &mut self.state, pod, &self.feasible)
             .and_then(|()| profile.run_score(cluster, &self.state, pod, &self.feasible));
         match scored {
             Err(status) => Outcome::Failed(status),
-            Ok(run) => {
+            Ok(mut run) => {
+                if let Some(beside) = beside {
+                    beside.add_scores(&mut run);
+                }
                 let best = run.totals.iter().max().copied().unwrap_or(0);
                 let winners = run.nodes.iter().zip(&run.totals).filter(|(_, total)| **total == best);
                 let winners = winners.map(|(node, _)| *node).collect();
@@ -244,7 +343,7 @@ pub fn post_filter(
 ) -> PostFiltered {
     let diagnosis = match &evaluation.outcome {
         Outcome::NoFit(diagnosis) => Diagnosis::clone(diagnosis),
-        Outcome::Best(_) | Outcome::NoNodes | Outcome::Failed(_) => Diagnosis::default(),
+        Outcome::Best(_) | Outcome::NoNodes | Outcome::Failed(_) | Outcome::Open => Diagnosis::default(),
     };
     let mut error = FitError {
         node_count: cluster.nodes.len(),

@@ -1,6 +1,6 @@
 //! A profile: the plugins of one `schedulerName`, in the order in which they are called.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use supercargo_config::plugins::{ExpandError, ExpandedPlugins};
@@ -12,6 +12,11 @@ use crate::framework::observe::{Observer, Probe};
 use crate::framework::wide::Wide;
 use crate::framework::{EventHint, Handle, LabelsRead, Plugin, PluginContext, PluginError, RegisteredEvent, Registry};
 use crate::ids::Symbol;
+
+/// Who is behind a rejection by an extender, as if it were a plugin: any event is a reason to try the pod again.
+///
+/// Source: `pkg/scheduler/framework/interface.go` (`ExtenderName`), Kubernetes 1.36.
+pub static EXTENDER: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("Extender"));
 
 /// At most so many plugins at one extension point: positions are bits of a 64-bit word.
 const MAX_AT_A_POINT: usize = 64;
@@ -252,6 +257,15 @@ impl Profile {
         profile
     }
 
+    /// Has pods that extenders rejected tried again on any event.
+    #[must_use]
+    pub fn with_extenders(mut self) -> Self {
+        let plugin = *EXTENDER;
+        let events = all_events().into_iter();
+        self.events.extend(events.map(|hint| RegisteredEvent { plugin, hint }));
+        self
+    }
+
     /// All plugins that run anywhere.
     pub(super) fn plugins(&self) -> &[Arc<dyn Plugin>] {
         &self.all
@@ -420,8 +434,16 @@ impl Profiles {
         finish: impl Fn(Profile) -> Profile,
     ) -> Result<Self, ProfileError> {
         let profiles = config.profiles.iter().enumerate();
-        let built = profiles.map(|(index, profile)| Profile::build(profile, index, registry, handle));
-        let built = built.map(|profile| profile.map(|profile| Arc::new(finish(profile))));
+        let built = profiles.map(|(index, profile)| {
+            let built = Profile::build(profile, index, registry, handle)?;
+            Ok(if config.extenders.is_empty() {
+                built
+            } else {
+                built.with_extenders()
+            })
+        });
+        let built =
+            built.map(|profile: Result<Profile, ProfileError>| profile.map(|profile| Arc::new(finish(profile))));
         Ok(Self::new(built.collect::<Result<Vec<_>, _>>()?))
     }
 

@@ -21,7 +21,7 @@ use crate::framework::{
 };
 use crate::ids::Symbol;
 use crate::plugins::wrong_args;
-use crate::preemption::{self, CandidateLimits, Trial};
+use crate::preemption::{self, Advice, Adviser, CandidateLimits, Trial};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("DefaultPreemption"));
 static EVICTING: LazyLock<Symbol> =
@@ -113,7 +113,17 @@ impl PostFilter for DefaultPreemption {
             budgets: &budgets,
         };
         let run = preemption::dry_run(&trial, &potential, self.limits, self.offset());
-        if let Some(best) = preemption::best_candidates(&run.candidates).first() {
+        let found_any = !run.candidates.is_empty();
+        let candidates = match Adviser::narrow(state, cluster, pod, run.candidates.clone()) {
+            Advice::Candidates(candidates) => candidates,
+            Advice::Later => return answer(Code::Pending, "extenders are asked", NominatedNode::Keep),
+            Advice::Failed(status) => return answer(Code::Error, &status.message(), NominatedNode::Keep),
+        };
+        if found_any && candidates.is_empty() {
+            let text = "no candidate node for preemption";
+            return answer(Code::Unschedulable, text, NominatedNode::Keep);
+        }
+        if let Some(best) = preemption::best_candidates(&candidates).first() {
             tracing::debug!(
                 pod = pod.full_name(),
                 node = best.name.as_str(),

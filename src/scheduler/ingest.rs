@@ -14,6 +14,7 @@ use super::kept::{Apply, ObjectKey};
 use crate::binding::BindingPool;
 use crate::cluster::watch::{DecodedPod, Delivery, Object, WatchStatus};
 use crate::cluster::{Cluster, NodeChange, NodeSpec, PodChange, PodInfo};
+use crate::extender::Extenders;
 use crate::framework::{ActionType, ClusterEvent, EventObject, EventResource};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{SchedulingQueue, node_changes, pod_changes};
@@ -55,6 +56,7 @@ pub(super) struct Ingest {
     pub(super) binding: Arc<BindingPool>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) statuses: Arc<Statuses>,
+    pub(super) extenders: Arc<Extenders>,
     pub(super) handling: Handling,
     pub(super) listed_pods: FxHashSet<PodUid>,
     pub(super) listed_nodes: FxHashSet<Symbol>,
@@ -100,9 +102,12 @@ impl Ingest {
     }
 
     fn take_pod(&mut self, object: Object<DecodedPod>) {
+        let text = object.text().map(Arc::clone);
         match object.into_decoded() {
             Ok(pod) => {
-                for change in self.cluster.apply_pod(pod.classify(&self.cluster.classes)) {
+                let mut pod = pod.classify(&self.cluster.classes);
+                pod.text = text.filter(|text| self.extenders.want_pod(&pod, text));
+                for change in self.cluster.apply_pod(pod) {
                     self.tell_pod(change);
                 }
             }
@@ -182,9 +187,15 @@ impl Ingest {
     }
 
     fn take_node(&mut self, object: Object<NodeSpec>) {
+        let text = object.text().map(Arc::clone);
         match object.into_decoded() {
             Ok(node) => {
-                for change in self.cluster.apply_node(node) {
+                let name = node.name;
+                let changes = self.cluster.apply_node(node);
+                if let (Some(name), Some(text)) = (name, text) {
+                    self.cluster.keep_node_text(name, text);
+                }
+                for change in changes {
                     self.tell_node(change);
                 }
             }

@@ -8,11 +8,11 @@ use super::Scheduler;
 use super::ingest::Message;
 use super::kept::{Kept, KeptDelivery};
 use crate::cluster::watch::{
-    Delivery, Object, OwnerObject, ReplicaSets, ReplicationControllers, StatefulSets, WatchParts, WatchStatus, Watched,
-    watch,
+    DecodedPod, Delivery, Object, OwnerObject, ReplicaSets, ReplicationControllers, StatefulSets, WatchParts, WatchStatus,
+    Watched, WithText, watch,
 };
 use crate::cluster::{
-    Budget, CsiDriver, CsiNode, CsiStorageCapacity, NamespaceLabels, PersistentVolume, PersistentVolumeClaim,
+    Budget, CsiDriver, CsiNode, CsiStorageCapacity, NamespaceLabels, NodeSpec, PersistentVolume, PersistentVolumeClaim,
     ServiceSelector, StorageClass, VolumeAttachment,
 };
 
@@ -56,8 +56,20 @@ impl Scheduler {
     /// Starts all watches; what they deliver arrives at the receiver, in order within a kind.
     pub(super) fn watch_all(&self) -> mpsc::Receiver<Message> {
         let (sender, receiver) = mpsc::channel(ROAD_LENGTH);
-        self.watch_kind(Some(LIVE_PODS), &self.statuses.pods, sender.clone(), Message::Pod);
-        self.watch_kind(None, &self.statuses.nodes, sender.clone(), Message::Node);
+        let extenders = &self.parts.extending.extenders;
+        let pods = &self.statuses.pods;
+        if extenders.is_empty() {
+            self.watch_kind(Some(LIVE_PODS), pods, sender.clone(), Message::Pod);
+        } else {
+            let wrap = |delivery: Delivery<WithText<DecodedPod>>| Message::Pod(delivery.apart());
+            self.watch_kind(Some(LIVE_PODS), pods, sender.clone(), wrap);
+        }
+        if extenders.want_nodes() {
+            let wrap = |delivery: Delivery<WithText<NodeSpec>>| Message::Node(delivery.apart());
+            self.watch_kind(None, &self.statuses.nodes, sender.clone(), wrap);
+        } else {
+            self.watch_kind(None, &self.statuses.nodes, sender.clone(), Message::Node);
+        }
         for (status, (_, start)) in self.statuses.kept.iter().zip(kept_kinds()) {
             start(self, Arc::clone(status), sender.clone());
         }

@@ -17,15 +17,17 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use smallvec::SmallVec;
 
+use super::extending::{Asking, Consulting, Entered, Extending, IntoParts as _, Parked};
 use crate::binding::{BindTask, BindingPool, Failure, FailureHandler, Slot};
 use crate::clock::{Clock, Nanos};
 use crate::cluster::Cluster;
 use crate::cycle::full::{self, Evaluation};
 use crate::cycle::{Decision, Engine, View, decide};
+use crate::extender::{Deciding, Ready, Step};
 use crate::framework::{CycleState, Eviction, Handle, NominatedNode, PermitRun, Preemption, Status};
 use crate::ids::{NodeIdx, PodUid};
 use crate::ledger::NominateError;
-use crate::queue::{Exit, QueuedPodInfo, SchedulingQueue};
+use crate::queue::{Exit, Next, QueuedPodInfo, SchedulingQueue};
 use crate::scheduler::commit::{Committed, Ruled};
 use crate::telemetry::Metrics;
 
@@ -48,6 +50,8 @@ pub(super) struct WorkerParts {
     pub(super) failures: Arc<FailureHandler>,
     /// Who evicts.
     pub(super) handle: Arc<Handle>,
+    /// Cycles that wait for extenders.
+    pub(super) extending: Arc<Extending>,
     /// Recorders.
     pub(super) metrics: Arc<Metrics>,
     /// Time.
@@ -97,15 +101,20 @@ impl Worker {
             let Some(slot) = self.parts.binding.acquire_slot() else {
                 return;
             };
-            let Some(queued) = self.parts.queue.pop() else { return };
-            self.schedule_guarded(queued, slot);
+            let extending = &self.parts.extending;
+            match self.parts.queue.pop_or(|| extending.take()) {
+                Some(Next::Popped(queued)) => self.guarded(queued.clone(), |worker| worker.schedule(queued, slot)),
+                Some(Next::Other(ready)) => {
+                    self.guarded(ready.value.queued.clone(), |worker| worker.take_up(ready, slot));
+                }
+                None => return,
+            }
         }
     }
 
     /// A plugin that panics fails one pod; what it may have left half done in this worker is made anew.
-    fn schedule_guarded(&mut self, queued: QueuedPodInfo, slot: Slot) {
-        let copy = queued.clone();
-        let outcome = catch_unwind(AssertUnwindSafe(|| self.schedule(queued, slot)));
+    fn guarded(&mut self, copy: QueuedPodInfo, run: impl FnOnce(&mut Self)) {
+        let outcome = catch_unwind(AssertUnwindSafe(|| run(self)));
         if let Err(panic) = outcome {
             let text = panic_text(&*panic);
             tracing::error!(pod = copy.pod.full_name(), panic = text, "a scheduling cycle panicked");
@@ -139,10 +148,33 @@ impl Worker {
             self.parts.queue.leave(&queued, Exit::Bound);
             return;
         }
-        self.attempt(queued, slot, started);
+        if let Entered::Goes(queued, consulting) = self.parts.extending.enter(queued, started) {
+            self.attempt(queued, slot, started, consulting);
+        }
     }
 
-    fn attempt(&mut self, mut queued: QueuedPodInfo, slot: Slot, started: Nanos) {
+    /// Goes on with a cycle that was put aside.
+    fn take_up(&mut self, ready: Ready<Parked>, slot: Slot) {
+        let (queued, started, consulting) = ready.into_parts();
+        let span = crate::telemetry::cycle_span(
+            queued.pod.namespace.as_str(),
+            &queued.pod.name,
+            queued.profile.name.as_str(),
+        );
+        let _entered = span.enter();
+        match self.parts.cluster.pod(queued.pod.uid) {
+            None => {
+                self.parts.queue.leave(&queued, Exit::Deleted);
+            }
+            Some(pod) if pod.terminating => self.parts.failures.skip_deleting(&queued),
+            Some(_) if self.parts.cluster.ledger.promise(queued.pod.uid).is_some() => {
+                self.parts.queue.leave(&queued, Exit::Bound);
+            }
+            Some(_) => self.attempt(queued, slot, started, Some(consulting)),
+        }
+    }
+
+    fn attempt(&mut self, mut queued: QueuedPodInfo, slot: Slot, started: Nanos, mut consulting: Option<Consulting>) {
         let mut conflicts = 0;
         loop {
             let commit = Arc::clone(&self.parts.cluster.commit);
@@ -155,14 +187,13 @@ impl Worker {
             queued.pod = self.parts.cluster.current(&queued.pod);
             self.view.replay(&self.parts.cluster);
             let random = self.random.random();
-            let decision = decide(
-                &self.view,
-                &mut self.engine,
-                &self.parts.cluster,
-                &queued.profile,
-                &queued.pod,
-                random,
-            );
+            let decision = match self.decide(&queued, random, consulting.as_mut()) {
+                Step::Decided(decision) => decision,
+                Step::Ask(question) => {
+                    drop(alone);
+                    return self.ask(queued, started, consulting, Asking::Nodes(question));
+                }
+            };
             match decision {
                 Decision::Node(node, mut state) => {
                     match self.commit(&queued, node, &mut state, epoch, alone.is_some()) {
@@ -186,12 +217,20 @@ impl Worker {
                 }
                 // Somebody else's unfinished reserve may be why: look once more when there is none.
                 Decision::NoFit(_) if conflicts > 0 && alone.is_none() => conflicts = MAX_CONFLICTS,
-                Decision::NoFit(evaluation) => {
+                Decision::NoFit(mut evaluation) => {
                     self.parts
                         .metrics
                         .scheduling_algorithm(self.parts.clock.now().since(started));
+                    if let Some(consulting) = &consulting {
+                        consulting.consultation.prepare_post_filter(&mut evaluation.state);
+                    }
                     let outcome = self.no_fit(&queued, &evaluation, (epoch, alone.is_some()), conflicts);
                     drop(alone);
+                    let consultation = consulting.as_ref().map(|consulting| &consulting.consultation);
+                    let open = consultation.and_then(|consultation| consultation.open_victims(&queued.pod));
+                    if let Some(question) = open {
+                        return self.ask(queued, started, consulting, Asking::Victims(question));
+                    }
                     match outcome {
                         NoFit::Waits {
                             failure,
@@ -215,6 +254,38 @@ impl Worker {
                     return self.fail(queued, started, Failure::Error(status.message()), NominatedNode::Clear);
                 }
             }
+        }
+    }
+
+    fn decide(&mut self, queued: &QueuedPodInfo, random: u64, consulting: Option<&mut Consulting>) -> Step {
+        let (profile, pod) = (&*queued.profile, &queued.pod);
+        let consultation = consulting.map(|consulting| &mut consulting.consultation);
+        match consultation.filter(|consultation| consultation.interest().decides()) {
+            None => Step::Decided(decide(
+                &self.view,
+                &mut self.engine,
+                &self.parts.cluster,
+                profile,
+                pod,
+                random,
+            )),
+            Some(consultation) => {
+                let cx = Deciding {
+                    view: &self.view,
+                    cluster: &self.parts.cluster,
+                    profile,
+                    pod,
+                    random,
+                };
+                consultation.decide(&self.parts.extending.extenders, &cx)
+            }
+        }
+    }
+
+    /// Puts the cycle aside until extenders have answered. The slot is free meanwhile.
+    fn ask(&self, queued: QueuedPodInfo, started: Nanos, consulting: Option<Consulting>, asking: Asking) {
+        if let Some(consulting) = consulting {
+            self.parts.extending.ask(queued, started, consulting, asking);
         }
     }
 

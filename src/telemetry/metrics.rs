@@ -21,6 +21,7 @@ use super::names::Names;
 
 pub use environment::FeatureState;
 pub use framework::{EvaluationSet, OperationGuard, OperationLabel};
+pub use own::ExtenderVerb;
 pub use queue::EventLabel;
 
 /// Most profiles that metrics tell apart, those of earlier configurations included. Doubles the 16 that the largest

@@ -60,6 +60,13 @@ pub(super) fn check(wire: WireSettings, cx: &mut Cx<'_>) -> Settings {
             "statusConcurrency",
             cx,
         ),
+        extender_concurrency: number(
+            wire.extender_concurrency,
+            defaults.extender_concurrency,
+            (1, 1_000),
+            "extenderConcurrency",
+            cx,
+        ),
         tracing: tracing(wire.tracing.unwrap_or_default(), cx),
     }
 }

@@ -593,7 +593,7 @@ fn settings_are_checked() {
           line 8: eventConcurrency: Invalid value: 5000: not in valid range [1, 1000]
           line 9: tracing.otlpEndpoint: Invalid value: "localhost": must start with http:// or https://
           line 9: tracing.sampleRatio: Invalid value: 2: not in valid range [0, 1]
-          line 10: colour: unknown field; known here: apiVersion, kind, workers, bindingConcurrency, maxAssumedPods, tieBreakSeed, bindDeadline, eventQueueLength, eventConcurrency, statusConcurrency, tracing
+          line 10: colour: unknown field; known here: apiVersion, kind, workers, bindingConcurrency, maxAssumedPods, tieBreakSeed, bindDeadline, eventQueueLength, eventConcurrency, statusConcurrency, extenderConcurrency, tracing
           line 11: tieBreakSeed: Invalid value: -1: does not fit into 64 bits without sign"#]]
     .assert_eq(&errors.to_string());
     expect![[r#"
@@ -676,4 +676,29 @@ proptest! {
         let after_head = loader.load_str("f", &format!("{HEAD}{text}")).is_ok();
         prop_assert!(!alone || !text.is_empty() || after_head);
     }
+}
+
+#[test]
+fn resources_of_extenders_take_the_place_of_the_ignored_ones_in_every_profile() {
+    let body = "extenders:\n\
+                - {urlPrefix: 'http://a', managedResources: [{name: a/b, ignoredByScheduler: true}, {name: a/c}]}\n\
+                - {urlPrefix: 'http://b', managedResources: [{name: b/d, ignoredByScheduler: true}]}\n\
+                profiles:\n\
+                - schedulerName: one\n\
+                \x20 pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [x/y]}}]\n\
+                - schedulerName: two\n";
+    let mut loaded = good(body);
+    let ignored = |loaded: &Configuration, profile: usize| match loaded.profiles[profile].args("NodeResourcesFit") {
+        Some(PluginArgs::NodeResourcesFit(args)) => args.ignored_resources.clone(),
+        other => panic!("{other:?}"),
+    };
+    loaded.leave_resources_to_extenders();
+    for profile in 0..2 {
+        assert_eq!(ignored(&loaded, profile), ["a/b", "b/d"]);
+    }
+    loaded.extenders.clear();
+    loaded.profiles[1].plugin_config.clear();
+    loaded.leave_resources_to_extenders();
+    assert_eq!(ignored(&loaded, 0), ["a/b", "b/d"], "without extenders nothing changes");
+    assert!(loaded.profiles[1].args("NodeResourcesFit").is_none());
 }

@@ -86,6 +86,15 @@ impl PodBuilder {
         self
     }
 
+    /// What it asks of an extended resource, which cannot be over-committed.
+    #[must_use]
+    pub fn extended(mut self, resource: &str, quantity: &str) -> Self {
+        for list in ["requests", "limits"] {
+            self.0["spec"]["containers"][0]["resources"][list][resource] = json!(quantity);
+        }
+        self
+    }
+
     /// Only nodes with this label.
     #[must_use]
     pub fn selector(mut self, key: &str, value: &str) -> Self {

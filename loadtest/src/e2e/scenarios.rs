@@ -8,6 +8,7 @@
 pub mod basic;
 pub mod claims;
 pub mod election;
+pub mod extending;
 pub mod failures;
 pub mod preemption;
 pub mod volumes;

@@ -193,6 +193,7 @@ fn decide(case: &Case, pod: &PodInfo) -> Result<Decision> {
             return Ok(decision);
         }
         Outcome::Failed(status) => bail!("the cycle failed: {}", status.message()),
+        Outcome::Open => bail!("the decision waits for extenders"),
         Outcome::Best(winners) => decision.winners = Some(winners.iter().map(|idx| case.name(*idx)).collect()),
         Outcome::NoFit(_) => case.preempt(profile, &evaluation, pod, &mut decision),
     }

@@ -13,7 +13,8 @@ use supercargo_config::plugins::{EnabledPlugin, Plugins};
 use crate::binding::{BindTask, BindingParts, BindingPool, FailureHandler, start};
 use crate::client::{ClientOptions, ClientSet, Source};
 use crate::clock::{Clock, ManualClock, Nanos};
-use crate::cluster::{Cluster, ClusterView, LabelVisibility, NodeInfo, NodeSpec, PodInfo};
+use crate::cluster::{Cluster, ClusterView, LabelVisibility, NodeInfo, NodeSpec, ObjectText, PodInfo};
+use crate::extender::Extenders;
 use crate::framework::{
     ActionType, ApiRequest, Bind, BindOutcome, CycleState, EventHint, EventObject, EventResource, Handle, Observer,
     Plugin, PostBind, PreBind, PreBindAction, PreBindFailure, PreBindWork, Profile, Profiles, QueueSort, QueueingHint,
@@ -209,14 +210,18 @@ impl Kit {
 
     /// One whose evictions are over when the call returns.
     pub(super) async fn synchronous() -> Self {
-        Self::make(settings(), false).await
+        Self::make(settings(), Arc::default(), false).await
     }
 
     pub(super) async fn with(settings: Settings) -> Self {
-        Self::make(settings, true).await
+        Self::make(settings, Arc::default(), true).await
     }
 
-    async fn make(settings: Settings, async_preemption: bool) -> Self {
+    pub(super) async fn extended(settings: Settings, extenders: Arc<Extenders>) -> Self {
+        Self::make(settings, extenders, true).await
+    }
+
+    async fn make(settings: Settings, extenders: Arc<Extenders>, async_preemption: bool) -> Self {
         let server = Server::start(ServerConfig::default()).await.unwrap();
         let script = Arc::new(Script::default());
         let metrics = Arc::new(Metrics::new(&MetricsOptions {
@@ -247,6 +252,7 @@ impl Kit {
             cluster: Arc::clone(&cluster),
             queue: Arc::clone(&queue),
             clients: ClientSet::new(&options, None).unwrap(),
+            extenders,
             metrics: Arc::clone(&metrics),
             clock: manual,
             settings,
@@ -290,7 +296,8 @@ impl Kit {
 
     /// Tells the cluster and the queue of a pod.
     pub(super) fn see(&self, pod: &PodBuilder) -> Arc<PodInfo> {
-        let info = pod.decode().unwrap().classify(&self.cluster.classes);
+        let mut info = pod.decode().unwrap().classify(&self.cluster.classes);
+        info.text = ObjectText::from_json(&pod.json().to_string()).map(Arc::new);
         let uid = info.uid;
         self.cluster.apply_pod(info);
         let known = self.cluster.pod(uid).unwrap();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::{FxHashMap, FxHashSet};
 
 use super::{Cluster, NodeRecord};
-use crate::cluster::NodeSpec;
+use crate::cluster::{NodeSpec, ObjectText};
 use crate::ids::{Incarnation, NodeIdx, Symbol};
 use crate::ledger::ChangeKind;
 
@@ -135,10 +135,24 @@ impl Cluster {
     pub fn remove_node(&self, name: Symbol) -> Option<NodeChange> {
         let idx = self.slots.lock().by_name.get(&name).copied()?;
         let (_, record) = self.records.remove(&idx)?;
+        self.node_texts.remove(&name);
         self.change_images(Some(&record.spec), None);
         self.ledger.remove_node(idx, record.incarnation);
         self.free_slot_if_empty(idx, name);
         Some(NodeChange::Removed(record.spec))
+    }
+
+    /// Keeps the whole object of a node that is known, for those who are sent whole nodes.
+    pub fn keep_node_text(&self, name: Symbol, text: Arc<ObjectText>) {
+        if self.find_node(name).is_some() {
+            self.node_texts.insert(name, text);
+        }
+    }
+
+    /// The whole object of a node, where it is kept.
+    #[must_use]
+    pub fn node_text(&self, name: Symbol) -> Option<Arc<ObjectText>> {
+        self.node_texts.get(&name).map(|text| Arc::clone(&text))
     }
 
     /// After a relist: removes every node that was not listed.

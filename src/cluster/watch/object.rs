@@ -17,7 +17,7 @@ use crate::cluster::watch::budget;
 use crate::cluster::watch::error::{DecodeError, Salvaged};
 use crate::cluster::watch::node::decode_with_identity;
 use crate::cluster::watch::pod::DecodedPod;
-use crate::cluster::{Budget, NodeSpec};
+use crate::cluster::{Budget, NodeSpec, ObjectText};
 
 /// A kind of object that can be watched: where it is served and how it is decoded.
 pub trait Watched: Sized + Send + Sync + 'static {
@@ -77,11 +77,33 @@ impl Watched for Budget {
     }
 }
 
+/// An object that is watched together with its own text.
+#[derive(Clone, Debug)]
+pub struct WithText<T> {
+    object: T,
+    text: Option<Arc<ObjectText>>,
+}
+
+impl<T: Watched> Watched for WithText<T> {
+    type Scope = T::Scope;
+    const KIND: &'static str = T::KIND;
+    const GROUP: &'static str = T::GROUP;
+    const VERSION: &'static str = T::VERSION;
+    const PLURAL: &'static str = T::PLURAL;
+
+    fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
+        let (object, meta) = T::decode(json)?;
+        let text = ObjectText::from_json(json).map(Arc::new);
+        Ok((Self { object, text }, meta))
+    }
+}
+
 /// An object from a list or a watch: decoded, or the reason why it could not be.
 #[derive(Debug)]
 pub struct Object<T> {
     meta: ObjectMeta,
     decoded: Result<Arc<T>, Arc<DecodeError>>,
+    text: Option<Arc<ObjectText>>,
 }
 
 /// A pod from a list or a watch.
@@ -96,6 +118,7 @@ impl<T> Clone for Object<T> {
         Self {
             meta: self.meta.clone(),
             decoded: self.decoded.clone(),
+            text: self.text.clone(),
         }
     }
 }
@@ -108,12 +131,20 @@ impl<T: Watched> Object<T> {
             Ok((object, meta)) => Self {
                 meta,
                 decoded: Ok(Arc::new(object)),
+                text: None,
             },
             Err(error) => Self {
                 meta: Salvaged::from_json(json).into_meta(),
                 decoded: Err(Arc::new(error)),
+                text: None,
             },
         }
+    }
+
+    /// The object's own text, if it was watched with it.
+    #[must_use]
+    pub const fn text(&self) -> Option<&Arc<ObjectText>> {
+        self.text.as_ref()
     }
 
     /// The decoded object.
@@ -133,6 +164,25 @@ impl<T: Watched> Object<T> {
     /// It could not be decoded.
     pub fn decoded(&self) -> Result<&Arc<T>, &DecodeError> {
         self.decoded.as_ref().map_err(|error| &**error)
+    }
+}
+
+impl<T: Watched + Clone> Object<WithText<T>> {
+    /// The object with its text beside it.
+    #[must_use]
+    pub fn apart(self) -> Object<T> {
+        let (decoded, text) = match self.decoded {
+            Ok(both) => {
+                let WithText { object, text } = Arc::unwrap_or_clone(both);
+                (Ok(Arc::new(object)), text)
+            }
+            Err(error) => (Err(error), None),
+        };
+        Object {
+            meta: self.meta,
+            decoded,
+            text,
+        }
     }
 }
 
@@ -222,6 +272,19 @@ mod tests {
         };
         assert!(object.decoded().is_err());
         assert_eq!(object.resource_version().as_deref(), Some("6"));
+    }
+
+    #[test]
+    fn an_object_watched_with_its_text_has_it_beside_it() {
+        let json = r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"},"status":{"nodeInfo":{"machineID":"m"}}}"#;
+        let node: Object<WithText<NodeSpec>> = serde_json::from_str(json).unwrap();
+        let node = node.apart();
+        assert_eq!(node.resource_version().as_deref(), Some("3"));
+        assert!(node.text().is_some_and(|text| text.json().get().contains("machineID")));
+        assert!(node.decoded().is_ok());
+        let broken: Object<WithText<DecodedPod>> = serde_json::from_str(BROKEN).unwrap();
+        let broken = broken.apart();
+        assert!(broken.decoded().is_err() && broken.text().is_none());
     }
 
     #[test]

@@ -113,6 +113,7 @@ impl DecodedPod {
             condition: self.condition,
             preempted: self.preempted,
             claim_statuses: self.claim_statuses,
+            text: None,
         }
     }
 }

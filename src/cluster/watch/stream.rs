@@ -21,7 +21,7 @@ use kube::{Client, Resource};
 use tokio::sync::mpsc;
 
 use crate::clock::{Clock, Nanos};
-use crate::cluster::watch::{Object, Watched};
+use crate::cluster::watch::{Object, Watched, WithText};
 use crate::sync::Mutex;
 use crate::telemetry::{Metrics, error_text};
 
@@ -48,6 +48,20 @@ pub enum Delivery<T> {
     Applied(Object<T>),
     /// An object is gone.
     Deleted(Object<T>),
+}
+
+impl<T: Watched + Clone> Delivery<WithText<T>> {
+    /// The same with the object's text beside it.
+    #[must_use]
+    pub fn apart(self) -> Delivery<T> {
+        match self {
+            Self::Restarted => Delivery::Restarted,
+            Self::Listed(object) => Delivery::Listed(object.apart()),
+            Self::Complete => Delivery::Complete,
+            Self::Applied(object) => Delivery::Applied(object.apart()),
+            Self::Deleted(object) => Delivery::Deleted(object.apart()),
+        }
+    }
 }
 
 /// How a watch fares.

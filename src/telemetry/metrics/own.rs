@@ -15,7 +15,28 @@ const MAX_KINDS: usize = 48;
 /// Most reasons for a repeated bind told apart; the binding pool has six classes of error.
 const MAX_REASONS: usize = 16;
 
+/// From 1 ms to 33 s.
+static CALL_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::exponential_seconds(0.001, 2.0, 16));
+
 static DECISION_SECONDS: LazyLock<Buckets> = LazyLock::new(|| Buckets::exponential_seconds(0.000_001, 2.0, 20));
+
+/// What an extender is asked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum ExtenderVerb {
+    /// Which nodes can take the pod.
+    Filter,
+    /// How good they are.
+    Prioritize,
+    /// Which pods should go.
+    Preempt,
+    /// To bind.
+    Bind,
+}
+
+impl ExtenderVerb {
+    const ALL: [&'static str; 4] = ["filter", "prioritize", "preempt", "bind"];
+    const RESULTS: [&'static str; 2] = ["success", "error"];
+}
 
 #[derive(Debug)]
 pub(super) struct Cells {
@@ -40,6 +61,8 @@ pub(super) struct Cells {
     evaluation_duration: Table<Histogram>,
     self_checks: Counter,
     self_check_mismatches: Counter,
+    /// `[verb][result]`
+    extender_calls: Table<Histogram>,
     panics: Counter,
     bindings_in_flight: Gauge,
 }
@@ -63,6 +86,7 @@ impl Cells {
             evaluation_duration: Table::new(EngineMode::ALL.len()),
             self_checks: Counter::default(),
             self_check_mismatches: Counter::default(),
+            extender_calls: Table::new(ExtenderVerb::ALL.len() * ExtenderVerb::RESULTS.len()),
             panics: Counter::default(),
             bindings_in_flight: Gauge::default(),
         }
@@ -136,6 +160,19 @@ impl Cells {
     }
 
     fn write_flow(&self, page: &mut Page<'_>) -> std::fmt::Result {
+        page.histograms(
+            "supercargo_extender_call_duration_seconds",
+            "Time of one call of an extender, by verb and result",
+            self.extender_calls.used().map(|(index, cell)| {
+                let (verb, result) = (index / ExtenderVerb::RESULTS.len(), index % ExtenderVerb::RESULTS.len());
+                let name = |names: &[&'static str], at: usize| names.get(at).copied().unwrap_or_default();
+                let labels = vec![
+                    ("result", name(&ExtenderVerb::RESULTS, result)),
+                    ("verb", name(&ExtenderVerb::ALL, verb)),
+                ];
+                (labels, cell.view())
+            }),
+        )?;
         page.histograms(
             "supercargo_snapshot_publish_duration_seconds",
             "Time to publish one snapshot",
@@ -273,6 +310,15 @@ impl Metrics {
         self.own.self_checks.add(1);
         if !matched {
             self.own.self_check_mismatches.add(1);
+        }
+    }
+
+    /// An extender was called.
+    pub fn extender_call(&self, verb: ExtenderVerb, succeeded: bool, duration: Duration) {
+        let index = verb as usize * ExtenderVerb::RESULTS.len() + usize::from(!succeeded);
+        let cell = self.own.extender_calls.cell(index, || Histogram::new(&CALL_SECONDS));
+        if let Some(cell) = cell {
+            cell.observe(duration);
         }
     }
 
