@@ -177,6 +177,9 @@ struct Refusal {
     pod: String,
     peer: String,
     ours: String,
+    message: String,
+    /// Until its victims are gone such a pod may be refused again, each scheduler in its own time.
+    is_room_made: bool,
 }
 
 /// A run in progress.
@@ -252,7 +255,7 @@ impl Run {
         }
         self.report
             .count(&template.features, matches!(take.answer, Answer::Node(_)));
-        self.settle_account(&take)?;
+        self.settle_account(&take, false)?;
         self.keep(take.ours, attached).await
     }
 
@@ -298,7 +301,7 @@ impl Run {
     }
 
     /// Counts a decision, and writes down a disagreement.
-    fn settle_account(&mut self, take: &Take) -> Result<()> {
+    fn settle_account(&mut self, take: &Take, is_room_made: bool) -> Result<()> {
         self.report.scores += take.scores.totals.len();
         self.report.scores += take.scores.by_plugin.values().map(BTreeMap::len).sum::<usize>();
         self.report.ties += usize::from(take.expected.winners.as_ref().is_some_and(|winners| winners.len() > 1));
@@ -309,6 +312,8 @@ impl Run {
                     pod: full_name(&take.peer.key),
                     peer: take.peer.uid.clone(),
                     ours: take.ours.uid.clone(),
+                    message: message.clone(),
+                    is_room_made,
                 });
             }
         }

@@ -66,8 +66,17 @@ impl PeerLog {
         Ok(())
     }
 
-    /// What was logged since about a pod, `namespace/name`.
+    /// The scores that were logged since for a pod, `namespace/name`.
     pub(super) fn scores(&self, pod: &str) -> Result<Scores> {
+        Ok(parse(&self.text()?, pod))
+    }
+
+    /// The text with which a pod was refused first since then.
+    pub(super) fn refusal(&self, pod: &str) -> Result<Option<String>> {
+        Ok(refusal(&self.text()?, pod))
+    }
+
+    fn text(&self) -> Result<String> {
         let mut file = File::open(&self.path).context("kube-scheduler's log")?;
         file.seek(SeekFrom::Start(self.offset))
             .context("kube-scheduler's log")?;
@@ -75,8 +84,15 @@ impl PeerLog {
         file.take(4 * LONGEST)
             .read_to_end(&mut bytes)
             .context("kube-scheduler's log")?;
-        Ok(parse(&String::from_utf8_lossy(&bytes), pod))
+        Ok(String::from_utf8_lossy(&bytes).into_owned())
     }
+}
+
+fn refusal(text: &str, pod: &str) -> Option<String> {
+    let about = format!("\"Unable to schedule pod; no fit; waiting\" pod=\"{pod}\" err=");
+    let quoted = text.lines().find_map(|line| Some(line.split_once(&about)?.1))?;
+    // Go quotes printable text as JSON does.
+    serde_json::from_str(quoted).ok()
 }
 
 fn parse(text: &str, pod: &str) -> Scores {
@@ -106,6 +122,16 @@ fn parse(text: &str, pod: &str) -> Scores {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_refusal_is_read_as_it_was_written() {
+        let text = "\
+I1130 23:00:00.000001    7 schedule_one.go:1213] \"Unable to schedule pod; no fit; waiting\" pod=\"a/p\" err=\"claim \\\"c\\\" not found\"
+I1130 23:00:00.000002    7 schedule_one.go:1213] \"Unable to schedule pod; no fit; waiting\" pod=\"a/p\" err=\"later\"
+";
+        assert_eq!(refusal(text, "a/p").as_deref(), Some("claim \"c\" not found"));
+        assert_eq!(refusal(text, "a/q"), None);
+    }
 
     #[test]
     fn scores_of_one_pod_are_read_from_its_lines() {

