@@ -335,7 +335,7 @@ impl Run {
         });
         write_private(&file, &format!("{record}\n"))?;
         let file = file.display().to_string();
-        tracing::error!(pod, file, "disagreement\n    {}", differences.join("\n    "));
+        tracing::error!(pod, file, "disagreement\n{}", report::readable(&differences));
         self.report.disagreements.push(Disagreement { pod, differences, file });
         Ok(())
     }

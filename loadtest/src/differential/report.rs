@@ -8,6 +8,10 @@ use serde::Serialize;
 
 use super::pods::Feature;
 
+/// Differences of one pod that are shown, and characters of a line.
+const SHOWN: usize = 8;
+const WIDTH: usize = 400;
+
 /// Decisions of pods with one feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Coverage {
@@ -66,6 +70,21 @@ pub struct DifferentialReport {
     pub seconds: f64,
 }
 
+/// Differences for people: the first few, each line cut to what a screen holds; the record has all.
+pub(super) fn readable(differences: &[String]) -> String {
+    let mut text = String::new();
+    for line in differences.iter().take(SHOWN).flat_map(|difference| difference.lines()) {
+        let shown: String = line.chars().take(WIDTH).collect();
+        let more = if shown.len() < line.len() { " ..." } else { "" };
+        text.push_str(&format!("    {shown}{more}\n"));
+    }
+    let more = differences.len().saturating_sub(SHOWN);
+    if more > 0 {
+        text.push_str(&format!("    and {more} more\n"));
+    }
+    text
+}
+
 impl DifferentialReport {
     pub(super) fn count(&mut self, features: &[Feature], is_bound: bool) {
         self.pods += 1;
@@ -108,9 +127,7 @@ impl DifferentialReport {
         }
         for Disagreement { pod, differences, file } in &self.disagreements {
             text.push_str(&format!("DISAGREE {pod} ({file})\n"));
-            for difference in differences {
-                text.push_str(&format!("    {difference}\n"));
-            }
+            text.push_str(&readable(differences));
         }
         let word = if self.disagreements.is_empty() {
             "no disagreement"
