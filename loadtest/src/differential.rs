@@ -154,7 +154,8 @@ pub async fn run(args: &DifferentialArgs) -> Result<DifferentialReport> {
             break;
         }
     }
-    if preemptors > 0 && !(args.fail_fast && !run.report.disagreements.is_empty()) {
+    let is_over = args.fail_fast && !run.report.disagreements.is_empty();
+    if preemptors > 0 && !is_over {
         run.preemptors(preemptors).await?;
     }
     run.compare_events().await?;

@@ -39,7 +39,7 @@ impl Standing {
     fn of(pod: &Value) -> Self {
         let text = |value: &Value| value.as_str().filter(|text| !text.is_empty()).map(str::to_owned);
         let conditions = pod["status"]["conditions"].as_array().into_iter().flatten();
-        let refused = conditions
+        let mut refused = conditions
             .filter(|condition| condition["type"] == "PodScheduled" && condition["status"] == "False")
             .map(|condition| {
                 let field = |name: &str| text(&condition[name]).unwrap_or_default();
@@ -47,7 +47,7 @@ impl Standing {
             });
         Self {
             node: text(&pod["spec"]["nodeName"]),
-            refused: refused.last(),
+            refused: refused.next_back(),
             nominated: text(&pod["status"]["nominatedNodeName"]),
             gone: false,
         }

@@ -6,7 +6,7 @@
 //! Does not: contain scenarios.
 
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use anyhow::{Context as _, Result, bail};
 use http::StatusCode;
