@@ -33,6 +33,7 @@ mod node_resources_fit;
 mod node_unschedulable;
 mod node_volume_limits;
 mod normalize;
+mod pod_topology_spread;
 mod priority_sort;
 mod scheduling_gates;
 mod taint_toleration;
@@ -50,7 +51,7 @@ use crate::framework::{Plugin, PluginContext, Registry};
 
 type Make = fn(&PluginContext<'_>) -> Result<Arc<dyn Plugin>, String>;
 
-const AVAILABLE: [(&str, Make); 19] = [
+const AVAILABLE: [(&str, Make); 20] = [
     ("SchedulingGates", |_| Ok(Arc::new(scheduling_gates::SchedulingGates))),
     ("PrioritySort", |_| Ok(Arc::new(priority_sort::PrioritySort))),
     ("NodeUnschedulable", |_| {
@@ -68,6 +69,7 @@ const AVAILABLE: [(&str, Make); 19] = [
         Ok(Arc::new(node_volume_limits::NodeVolumeLimits))
     }),
     ("VolumeZone", |_| Ok(Arc::new(volume_zone::VolumeZone))),
+    ("PodTopologySpread", pod_topology_spread::make),
     ("DynamicResources", |_| {
         Ok(Arc::new(dynamic_resources::DynamicResources))
     }),

@@ -251,6 +251,19 @@ pub trait DomainCounts: Send + Sync {
     /// one node of each group of equal keys; a plugin to which the number of nodes matters pushes the node's slot.
     fn domains(&self, state: &CycleState, pod: &PodInfo, node: &NodeInfo, key: &mut DomainKey);
 
+    /// Takes in which nodes are feasible: one node of each group of equal keys, and how many the group has. True: what
+    /// PreScore would have kept is up to date by this, so that it need not run again, and a plugin to which the number
+    /// of nodes matters need not push the node's slot.
+    fn weigh(
+        &self,
+        _cluster: &ClusterView<'_>,
+        _state: &mut CycleState,
+        _pod: &PodInfo,
+        _groups: &[(NodeIdx, usize)],
+    ) -> bool {
+        false
+    }
+
     /// Drops from a copy of the state what only Filter and Score need: a decision goes on without it.
     fn release(&self, _state: &mut CycleState) {}
 }

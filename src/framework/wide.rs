@@ -135,7 +135,8 @@ impl Profile {
         })
     }
 
-    /// Runs PreScore of the counting plugins again; `feasible` has one node of each group of equal domains.
+    /// Tells the counting plugins which nodes are feasible, or runs their PreScore again; `groups` has one node of each
+    /// group of equal domains, and how many the group has.
     ///
     /// # Errors
     /// A plugin failed.
@@ -144,14 +145,18 @@ impl Profile {
         cluster: &ClusterView<'_>,
         state: &mut CycleState,
         pod: &PodInfo,
-        feasible: &[NodeIdx],
+        groups: &[(NodeIdx, usize)],
     ) -> Result<(), Status> {
-        for (wide, _) in self.counting(pod) {
+        let feasible: Vec<NodeIdx> = groups.iter().map(|(node, _)| *node).collect();
+        for (wide, counts) in self.counting(pod) {
             let (Some(pre_score), Some(score)) = (wide.plugin.pre_score(), wide.score) else {
                 continue;
             };
+            if counts.weigh(cluster, state, pod, groups) {
+                continue;
+            }
             state.unskip_score(score);
-            let status = pre_score.pre_score_pod(cluster, state, pod, feasible);
+            let status = pre_score.pre_score_pod(cluster, state, pod, &feasible);
             match status.code {
                 Code::Success => {}
                 Code::Skip => state.skip_score(score),

@@ -103,7 +103,7 @@ impl Added {
 }
 
 /// Whether a node satisfies the pod's own selector and required affinity.
-fn satisfies(pod: &PodSpec, name: Symbol, labels: &Labels) -> bool {
+pub(super) fn satisfies(pod: &PodSpec, name: Symbol, labels: &Labels) -> bool {
     let selector = pod.node_selector.as_ref();
     let affinity = pod.required_node_affinity.as_deref();
     selector.is_none_or(|pairs| pairs.iter().all(|(key, value)| labels.get(key) == Some(value)))

@@ -20,7 +20,7 @@ pub(super) enum Later {
 }
 
 impl Later {
-    pub(super) const ALL: [Self; 1] = [Self::PodTopologySpread];
+    pub(super) const ALL: [Self; 0] = [];
 
     pub(super) const fn name(self) -> &'static str {
         match self {

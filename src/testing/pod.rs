@@ -234,14 +234,26 @@ impl PodBuilder {
     }
 
     /// A topology spread constraint over pods that have these labels; `when` is `DoNotSchedule` or `ScheduleAnyway`.
-    pub fn spread(mut self, max_skew: i32, topology_key: &str, when: &str, labels: &[(&str, &str)]) -> Self {
+    pub fn spread(self, max_skew: i32, topology_key: &str, when: &str, labels: &[(&str, &str)]) -> Self {
         let constraint = json!({
             "maxSkew": max_skew,
             "topologyKey": topology_key,
             "whenUnsatisfiable": when,
             "labelSelector": {"matchLabels": map_of(labels)},
         });
+        self.spread_as(constraint)
+    }
+
+    /// A topology spread constraint, as the API writes it.
+    pub fn spread_as(mut self, constraint: Value) -> Self {
         push(&mut self.json, &["spec", "topologySpreadConstraints"], constraint);
+        self
+    }
+
+    /// The controller that owns it.
+    pub fn owned_by(mut self, api_version: &str, kind: &str, name: &str) -> Self {
+        let owner = json!({"apiVersion": api_version, "kind": kind, "name": name, "controller": true});
+        push(&mut self.json, &["metadata", "ownerReferences"], owner);
         self
     }
 

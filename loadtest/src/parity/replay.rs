@@ -9,7 +9,7 @@ use supercargo::cluster::watch::{
 };
 use supercargo::cluster::{ClassTable, LabelVisibility, PodInfo, VolumeKind};
 use supercargo::cycle::full::{self, Evaluation, NO_NODES, Outcome};
-use supercargo::framework::{CycleState, Handle, PreFilterRun, Profile, Profiles, ScoreRun, Status};
+use supercargo::framework::{CycleState, Handle, PluginScores, PreFilterRun, Profile, Profiles, ScoreRun, Status};
 use supercargo::ids::NodeIdx;
 use supercargo::plugins;
 use supercargo::preemption::{self, CandidateLimits, DryRun, Trial};
@@ -69,6 +69,7 @@ impl Case {
     fn build(record: &Record) -> Result<Self> {
         let classes = ClassTable::new(LabelVisibility::All);
         let mut world = World::default();
+        put_namespaces_and_owners(record, &world)?;
         for raw in record.collection("nodes") {
             world.add_node(Arc::new(decode_node(raw.get())?));
         }
@@ -104,6 +105,28 @@ impl Case {
             .map(|profile| &**profile)
             .with_context(|| format!("no profile is called {name}"))
     }
+}
+
+/// Namespaces, Services and controllers.
+fn put_namespaces_and_owners(record: &Record, world: &World) -> Result<()> {
+    for raw in record.collection("namespaces") {
+        world.namespaces().put(NamespaceLabels::decode(raw.get())?.0);
+    }
+    for raw in record.collection("services") {
+        world.owners().put_service(ServiceSelector::decode(raw.get())?.0);
+    }
+    put_controllers::<ReplicationControllers>(record, "replicationControllers", world)?;
+    put_controllers::<ReplicaSets>(record, "replicasets", world)?;
+    put_controllers::<StatefulSets>(record, "statefulSets", world)
+}
+
+fn put_controllers<K: OwnerOf>(record: &Record, collection: &str, world: &World) -> Result<()> {
+    for raw in record.collection(collection) {
+        world
+            .owners()
+            .put_controller(OwnerObject::<K>::decode(raw.get())?.0.selector);
+    }
+    Ok(())
 }
 
 fn profiles(record: &Record) -> Result<Profiles> {
@@ -216,6 +239,16 @@ fn verdict(status: &Status) -> Verdict {
     }
 }
 
+/// Raw scores as recorded: a node that takes no part in topology spreading is recorded with 0, and left out later.
+fn recorded_raw(scores: &PluginScores) -> Vec<i64> {
+    let lowest = if scores.plugin.as_str() == "PodTopologySpread" {
+        0
+    } else {
+        i64::MIN
+    };
+    scores.raw.iter().map(|raw| (*raw).max(lowest)).collect()
+}
+
 impl Case {
     /// Lets the plugins reserve what a pod needs on a node.
     fn reserve(&self, pod: &PodInfo, node: supercargo::ids::Symbol) -> Result<CycleState> {
@@ -269,7 +302,7 @@ impl Case {
                 };
                 put(&mut decision.scores, &plugin.weighted);
                 if plugin.normalizes {
-                    put(&mut decision.raw_scores, &plugin.raw);
+                    put(&mut decision.raw_scores, &recorded_raw(plugin));
                 }
             }
             let total = run.totals.get(at).copied().unwrap_or_default();

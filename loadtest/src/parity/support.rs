@@ -23,9 +23,6 @@ impl NotSupported {
     }
 }
 
-/// Objects from which default spread constraints get their selector.
-const OWNERS: [&str; 4] = ["services", "replicationControllers", "replicasets", "statefulSets"];
-
 /// The first plugin that the case needs and that is missing, if there is one. `profiles` are those of its pods.
 pub(super) fn missing(record: &Record, profiles: &[&Profile]) -> Option<NotSupported> {
     let enables = |name: &str| {

@@ -259,12 +259,7 @@ fn required_features(spec: &wire::PodSpec<'_>) -> SmallVec<[Symbol; 2]> {
 }
 
 fn unsupported(spec: &wire::PodSpec<'_>) -> SmallVec<[Unsupported; 2]> {
-    let is_hard = |constraint: &wire::SpreadConstraint<'_>| text_of(&constraint.when_unsatisfiable) == "DoNotSchedule";
     let parts = [
-        (
-            Unsupported::HardSpread,
-            items(&spec.topology_spread_constraints).iter().any(is_hard),
-        ),
         (Unsupported::ResourceClaims, !items(&spec.resource_claims).is_empty()),
         (Unsupported::SchedulingGroup, spec.scheduling_group.is_some()),
     ];

@@ -319,14 +319,6 @@ fn features_are_inferred_from_the_spec() {
 #[test]
 fn parts_beyond_this_release_are_marked() {
     let marked = |path: &[&str], value: Value| pod("a").field(path, value).build().spec.unsupported.to_vec();
-    let spread = |when: &str| {
-        marked(
-            &["spec", "topologySpreadConstraints"],
-            json!([{"whenUnsatisfiable": when}]),
-        )
-    };
-    assert_eq!(spread("DoNotSchedule"), [Unsupported::HardSpread]);
-    assert_eq!(spread("ScheduleAnyway"), []);
     assert_eq!(
         marked(&["spec", "resourceClaims"], json!([{"name": "c"}])),
         [Unsupported::ResourceClaims]

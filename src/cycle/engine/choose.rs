@@ -94,7 +94,7 @@ impl ClassIndex {
 
     /// Asks the counting plugins about one node of each group, then normalises and sums up by group.
     fn score_groups(&mut self, cluster: &ClusterView<'_>, profile: &Profile) -> Result<(), Status> {
-        let (mut open, mut nodes) = (Vec::new(), Vec::new());
+        let (mut open, mut nodes) = (Vec::new(), Vec::<(NodeIdx, usize)>::new());
         self.group_scores.clear();
         self.group_scores.resize(self.groups.list().len(), None);
         self.open_nodes = 0;
@@ -107,7 +107,7 @@ impl ClassIndex {
             }
             self.open_nodes += group.len;
             open.push(at);
-            nodes.push(node);
+            nodes.push((node, group.len));
         }
         let mut sums = vec![0; open.len()];
         if self.open_nodes > 1 {
@@ -139,7 +139,7 @@ impl ClassIndex {
         cluster: &ClusterView<'_>,
         profile: &Profile,
         open: &[usize],
-        nodes: &[NodeIdx],
+        nodes: &[(NodeIdx, usize)],
         sums: &mut [i64],
     ) -> Result<(), Status> {
         let mut column = 0;
@@ -148,7 +148,7 @@ impl ClassIndex {
             let (name, normalizer) = (scorer.plugin.name(), score.normalizer());
             values.clear();
             if profile.wide_scores() >> position & 1 == 1 {
-                for node in nodes.iter().filter_map(|node| cluster.nodes.get(*node)) {
+                for node in nodes.iter().filter_map(|(node, _)| cluster.nodes.get(*node)) {
                     let value = score.score_node(cluster, &self.state, &self.pod, node);
                     values.push(value.map_err(|status| score_error(name, &status))?);
                 }
