@@ -3,18 +3,14 @@
 //! Behaviour, reasons and scores are those of kube-scheduler 1.36 (`pkg/scheduler/framework/plugins`). A rejection is
 //! put together from texts that are interned once, and a success allocates nothing.
 //!
-//! Plugins that this release does not have yet are registered under their real names, so that every configuration
-//! works: they turn away, with a text that says so, the pods whose hard rules they would have to evaluate (see
-//! `unavailable`), and leave soft rules out of the score.
-//!
 //! Does not: run anything by itself; see [`crate::framework`].
 //!
 //! Threads: plugins hold no mutable state but the counter behind preemption's offsets, which is atomic.
 //!
 //! Children in reading order: `normalize`, `hints` (shared pieces); `node_name` and its like (one check each);
 //! `node_affinity`, `node_ports`, `node_resources_fit`, `node_resources_balanced_allocation`, `image_locality`;
-//! `inter_pod_affinity`;
-//! `default_preemption`; `dynamic_resources` and `unavailable`.
+//! `inter_pod_affinity`, `pod_topology_spread` (pods count); `volume_restrictions`, `node_volume_limits`, `volume_zone`,
+//! `volume_binding`; `default_preemption`; `dynamic_resources`.
 
 #[cfg(test)]
 mod check;
@@ -37,7 +33,6 @@ mod pod_topology_spread;
 mod priority_sort;
 mod scheduling_gates;
 mod taint_toleration;
-mod unavailable;
 mod volume_binding;
 #[cfg(test)]
 mod volume_check;
@@ -93,11 +88,6 @@ pub fn registry() -> Registry {
     let mut registry = Registry::default();
     for (name, make) in AVAILABLE {
         let added = registry.register(name, make);
-        debug_assert!(added.is_ok(), "two in-tree plugins are called {name}");
-    }
-    for later in unavailable::Later::ALL {
-        let name = later.name();
-        let added = registry.register(name, move |_| Ok(Arc::new(unavailable::Unavailable::new(later))));
         debug_assert!(added.is_ok(), "two in-tree plugins are called {name}");
     }
     registry

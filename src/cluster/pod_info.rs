@@ -14,8 +14,6 @@ use crate::resources::{HostPorts, Resources};
 /// A part of a pod that needs a plugin which this release does not have: such a pod waits and is told why.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Unsupported {
-    /// A hard topology spread constraint.
-    HardSpread,
     /// Resource claims.
     ResourceClaims,
     /// Membership of a pod group.

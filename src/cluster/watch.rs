@@ -36,7 +36,7 @@ pub use budget::decode_budget;
 pub use error::DecodeError;
 pub use node::decode_node;
 pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched, WithText};
-pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets, decode_namespace};
+pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets};
 pub use pod::DecodedPod;
 pub use stream::{Delivery, WatchParts, WatchStatus, watch};
 pub use volumes::{VolumeResource, decode_volume_object};

@@ -12,11 +12,11 @@ use std::sync::LazyLock;
 
 use crate::cluster::{ClusterView, PodInfo, Unsupported};
 use crate::framework::{
-    CycleState, EventHint, LabelsRead, NodeStatuses, NominatedNode, Plugin, PostFilter, PostFilterResult, PreFilter,
-    PreFilterOutcome, Profile, Reads, Status,
+    ActionType, CycleState, EventHint, EventResource, LabelsRead, NodeStatuses, NominatedNode, Plugin, PostFilter,
+    PostFilterResult, PreFilter, PreFilterOutcome, Profile, Reads, Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::unavailable::{not_evaluated, own_update};
+use crate::plugins::hints::{changed_pod, queue_if};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("DynamicResources"));
 static NO_CLAIMS: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("no new claims to deallocate"));
@@ -59,10 +59,28 @@ impl PreFilter for DynamicResources {
         state.write(Prepared);
         let mut parts = [Unsupported::ResourceClaims, Unsupported::SchedulingGroup].into_iter();
         match parts.find(|part| pod.spec.unsupported.contains(part)) {
-            Some(part) => not_evaluated(part, NAME.as_str()).into(),
+            Some(part) => not_evaluated(part).into(),
             None => Status::SKIP.into(),
         }
     }
+}
+
+/// What a pod is told of which `part` is not evaluated yet.
+fn not_evaluated(part: Unsupported) -> Status {
+    let what = match part {
+        Unsupported::ResourceClaims => "resource claims",
+        Unsupported::SchedulingGroup => "a scheduling group",
+    };
+    let text = format!("pod uses {what}, which this release's DynamicResources does not evaluate yet");
+    Status::unresolvable(Symbol::new(&text))
+}
+
+/// Try again when the pod itself changes: nothing else in the cluster can help it.
+fn own_update() -> EventHint {
+    EventHint::when(EventResource::Pod, ActionType::UPDATE, |pod, event| {
+        queue_if(changed_pod(event)?.uid == pod.uid)
+    })
+    .by_class()
 }
 
 impl PostFilter for DynamicResources {
@@ -79,5 +97,47 @@ impl PostFilter for DynamicResources {
             None => Status::error("not found"),
         };
         PostFilterResult::new(status, NominatedNode::Keep)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::framework::QueueingHint::{Queue, QueueSkip};
+    use crate::plugins::check::{built, hint, plugin, told, updated};
+    use crate::testing::{PodBuilder, World, pod};
+
+    fn says(pod: &PodBuilder) -> String {
+        let world = World::default();
+        let outcome = DynamicResources.pre_filter_pod(&world.view(), &mut CycleState::default(), &built(pod));
+        told(&outcome.status)
+    }
+
+    #[test]
+    fn pods_with_claims_or_in_a_group_are_told_why_they_wait() {
+        let claims = json!([{"name": "r", "resourceClaimName": "c"}]);
+        assert_eq!(
+            says(&pod("p").field(&["spec", "resourceClaims"], claims)),
+            "UU pod uses resource claims, which this release's DynamicResources does not evaluate yet"
+        );
+        let group = json!({"podGroupName": "g"});
+        assert_eq!(
+            says(&pod("p").field(&["spec", "schedulingGroup"], group)),
+            "UU pod uses a scheduling group, which this release's DynamicResources does not evaluate yet"
+        );
+        assert_eq!(says(&pod("p")), "skip");
+    }
+
+    #[test]
+    fn only_a_change_of_the_pod_itself_is_worth_another_try() {
+        let after = |name| {
+            let event = updated(&pod(name), &pod(name));
+            let plugin = plugin("DynamicResources");
+            let (resource, action) = (EventResource::UnschedulablePod, ActionType::UPDATE_POD_LABEL);
+            hint(&*plugin, &pod("p"), resource, action, &event)
+        };
+        assert_eq!((after("p"), after("q")), (Some(Queue), Some(QueueSkip)));
     }
 }

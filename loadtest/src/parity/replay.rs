@@ -5,9 +5,10 @@ use std::sync::Arc;
 use anyhow::{Context as _, Result, bail};
 use serde_json::value::RawValue;
 use supercargo::cluster::watch::{
-    DecodedPod, decode_budget, decode_namespace, decode_node, decode_pod, decode_volume_object,
+    DecodedPod, OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets, Watched as _, decode_budget,
+    decode_node, decode_pod, decode_volume_object,
 };
-use supercargo::cluster::{ClassTable, LabelVisibility, PodInfo, VolumeKind};
+use supercargo::cluster::{ClassTable, LabelVisibility, NamespaceLabels, PodInfo, ServiceSelector, VolumeKind};
 use supercargo::cycle::full::{self, Evaluation, NO_NODES, Outcome};
 use supercargo::framework::{CycleState, Handle, PluginScores, PreFilterRun, Profile, Profiles, ScoreRun, Status};
 use supercargo::ids::NodeIdx;
@@ -76,9 +77,6 @@ impl Case {
         for raw in record.collection("pods") {
             world.add_pod(&Arc::new(decode_pod(raw.get(), &classes)?));
         }
-        for raw in record.collection("namespaces") {
-            world.namespaces().put(decode_namespace(raw.get())?);
-        }
         for raw in record.collection("podDisruptionBudgets") {
             world.add_budget(decode_budget(raw.get())?);
         }
@@ -142,12 +140,7 @@ fn profiles(record: &Record) -> Result<Profiles> {
 
 fn try_replay(record: &Record) -> Result<Replayed> {
     let mut case = Case::build(record)?;
-    let profiles = case
-        .pending
-        .iter()
-        .map(|pod| case.profile(pod))
-        .collect::<Result<Vec<_>>>()?;
-    if let Some(missing) = support::missing(record, &profiles) {
+    if let Some(missing) = support::missing(record) {
         return Ok(Replayed::NotSupported(missing));
     }
     let found = match (&record.expect, case.pending.as_slice()) {

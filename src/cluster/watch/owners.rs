@@ -33,14 +33,6 @@ pub(super) fn identity(kind: &'static str, meta: &wire::Meta<'_>) -> Result<Obje
     .into_meta())
 }
 
-/// Decodes a namespace from JSON.
-///
-/// # Errors
-/// The JSON has not the shape of a namespace, or the name is missing.
-pub fn decode_namespace(json: &str) -> Result<NamespaceLabels, DecodeError> {
-    Ok(NamespaceLabels::decode(json)?.0)
-}
-
 impl Watched for NamespaceLabels {
     type Scope = ClusterResourceScope;
     const KIND: &'static str = "Namespace";
