@@ -25,9 +25,8 @@ use dashmap::DashMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cluster::{
-    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, ObjectText, Owners, PodInfo, PodLister,
-    Rules,
-    Snapshot, VolumeCatalogue,
+    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, ObjectText, Owners, PodInfo,
+    PodLister, Rules, Snapshot, VolumeCatalogue,
 };
 use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
 use crate::ledger::{CommitLock, Ledger};

@@ -8,8 +8,8 @@ use super::Scheduler;
 use super::ingest::Message;
 use super::kept::{Kept, KeptDelivery};
 use crate::cluster::watch::{
-    DecodedPod, Delivery, Object, OwnerObject, ReplicaSets, ReplicationControllers, StatefulSets, WatchParts, WatchStatus,
-    Watched, WithText, watch,
+    DecodedPod, Delivery, Object, OwnerObject, ReplicaSets, ReplicationControllers, StatefulSets, WatchParts,
+    WatchStatus, Watched, WithText, watch,
 };
 use crate::cluster::{
     Budget, CsiDriver, CsiNode, CsiStorageCapacity, NamespaceLabels, NodeSpec, PersistentVolume, PersistentVolumeClaim,

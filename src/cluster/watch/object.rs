@@ -276,7 +276,8 @@ mod tests {
 
     #[test]
     fn an_object_watched_with_its_text_has_it_beside_it() {
-        let json = r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"},"status":{"nodeInfo":{"machineID":"m"}}}"#;
+        let json =
+            r#"{"metadata":{"name":"n","uid":"u","resourceVersion":"3"},"status":{"nodeInfo":{"machineID":"m"}}}"#;
         let node: Object<WithText<NodeSpec>> = serde_json::from_str(json).unwrap();
         let node = node.apart();
         assert_eq!(node.resource_version().as_deref(), Some("3"));
