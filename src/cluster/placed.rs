@@ -123,10 +123,10 @@ impl Placed {
         if *here == 0 {
             placed.by_node.remove(&node);
         }
-        if placed.by_node.is_empty() {
-            if let Some(gone) = self.classes.remove(&id) {
-                self.claims.remove(&gone.class);
-            }
+        if placed.by_node.is_empty()
+            && let Some(gone) = self.classes.remove(&id)
+        {
+            self.claims.remove(&gone.class);
         }
     }
 }

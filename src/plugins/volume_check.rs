@@ -13,6 +13,13 @@ fn object(kind: VolumeKind, name: &str, rest: Value) -> VolumeObject {
     decode_volume_object(kind, &json.to_string()).unwrap()
 }
 
+fn of_parts(kind: VolumeKind, name: &str, metadata: Value, spec: Value) -> VolumeObject {
+    let mut json = json!({});
+    json["metadata"] = metadata;
+    json["spec"] = spec;
+    object(kind, name, json)
+}
+
 /// A claim in the namespace `default`, of these parts of its spec.
 pub(super) fn claim(name: &str, spec: Value) -> VolumeObject {
     claim_of(name, json!({"namespace": "default"}), spec)
@@ -20,7 +27,7 @@ pub(super) fn claim(name: &str, spec: Value) -> VolumeObject {
 
 /// A claim with this metadata.
 pub(super) fn claim_of(name: &str, metadata: Value, spec: Value) -> VolumeObject {
-    object(VolumeKind::Claim, name, json!({"metadata": metadata, "spec": spec}))
+    of_parts(VolumeKind::Claim, name, metadata, spec)
 }
 
 /// A claim that is bound to a volume.
@@ -40,11 +47,9 @@ pub(super) fn with_mode(name: &str, mode: &str) -> VolumeObject {
 
 /// A volume with these labels and parts of its spec.
 pub(super) fn volume(name: &str, labels: Value, spec: Value) -> VolumeObject {
-    object(
-        VolumeKind::Volume,
-        name,
-        json!({"metadata": {"labels": labels}, "spec": spec}),
-    )
+    let mut metadata = json!({});
+    metadata["labels"] = labels;
+    of_parts(VolumeKind::Volume, name, metadata, spec)
 }
 
 /// A volume of a CSI driver; its handle is its name.

@@ -48,8 +48,10 @@ impl Restrictions {
                 claims.push(claim.name.clone());
             }
         }
-        let used = |name: &&Box<str>| cluster.placed.is_claim_in_use(pod.namespace, name);
-        let in_use = i64::try_from(claims.iter().filter(used).count()).unwrap_or(i64::MAX);
+        let used = claims
+            .iter()
+            .filter(|name| cluster.placed.is_claim_in_use(pod.namespace, name));
+        let in_use = i64::try_from(used.count()).unwrap_or(i64::MAX);
         Ok(Self {
             claims: claims.into(),
             in_use,

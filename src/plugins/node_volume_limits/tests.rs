@@ -43,6 +43,9 @@ fn ten_volumes() -> Vec<VolumeObject> {
     (0..10).flat_map(both).collect()
 }
 
+/// A limit, the claims of each pod on the node, those of the pod, and the answer.
+type Counted<'t> = (i32, &'t [&'t [&'t str]], &'t [&'t str], &'t str);
+
 #[test]
 fn distinct_volumes_of_pods_count() {
     let users = |lists: &[&[&str]]| -> Vec<PodBuilder> {
@@ -50,7 +53,7 @@ fn distinct_volumes_of_pods_count() {
         pods.map(|(at, claims)| pod_claiming(&format!("u{at}"), claims))
             .collect()
     };
-    let table: [(i32, &[&[&str]], &[&str], &str); 10] = [
+    let table: [Counted<'_>; 10] = [
         (4, &[&["c0", "c1", "c2"]], &["c3"], "fits"),
         (3, &[&["c0", "c1", "c2"]], &["c3"], EXCEEDED),
         (3, &[&["c0", "c1", "c2"]], &["c2"], "fits"),
@@ -184,7 +187,10 @@ fn a_disk_that_its_driver_cannot_name_fails() {
                   Invalid format for AWS volume (aws://zone/disk)";
     assert_eq!(answer(&wrong, &limited_to(5, &[], &[])), failed);
     assert_eq!(
-        answer(&pod_with("q", &[disk("vol-1")]), &limited_to(5, &[wrong.clone()], &[])),
+        answer(
+            &pod_with("q", &[disk("vol-1")]),
+            &limited_to(5, std::slice::from_ref(&wrong), &[])
+        ),
         failed
     );
     // Without a CSINode no driver took over.
@@ -234,7 +240,7 @@ fn world_of(objects: &[VolumeObject]) -> World {
 fn a_claim_that_was_not_made_for_the_pod_fails() {
     let [p, u] = ["p", "u"].map(ephemeral);
     let strange = |pod: &str| claim(&format!("{pod}-v0"), json!({"storageClassName": "s"}));
-    let world = ephemeral_world(2, &[u.clone()], &[p.clone()]);
+    let world = ephemeral_world(2, std::slice::from_ref(&u), std::slice::from_ref(&p));
     world.add_volume_object(strange("u"));
     let failed = "E PVC default/u-v0 was not created for pod default/u (pod is not owner)";
     assert_eq!(answer(&p, &world), failed);
@@ -292,9 +298,12 @@ fn after(pod: &PodBuilder, resource: EventResource, action: ActionType, event: &
     hint(&*limits(), pod, resource, action, event)
 }
 
+/// Drivers and their limits.
+type Drivers<'t> = &'t [(&'t str, Option<i32>)];
+
 #[test]
 fn a_limit_that_rises_is_worth_another_try() {
-    let raised = |old: &[(&str, Option<i32>)], new: &[(&str, Option<i32>)]| {
+    let raised = |old: Drivers<'_>, new: Drivers<'_>| {
         let event = volume_event(Some(&csi_node("n", old)), &csi_node("n", new));
         after(
             &pod_claiming("p", &["c"]),
@@ -303,7 +312,7 @@ fn a_limit_that_rises_is_worth_another_try() {
             &event,
         )
     };
-    let table: [(&[(&str, Option<i32>)], &[(&str, Option<i32>)], QueueingHint); 6] = [
+    let table: [(Drivers<'_>, Drivers<'_>, QueueingHint); 6] = [
         (&[(DRIVER, Some(1))], &[(DRIVER, Some(2))], Queue),
         (&[(DRIVER, Some(2))], &[(DRIVER, Some(1))], QueueSkip),
         (&[(DRIVER, Some(2))], &[(DRIVER, Some(2))], QueueSkip),

@@ -16,7 +16,9 @@ const REGION: &str = "topology.kubernetes.io/region";
 const BETA_ZONE: &str = "failure-domain.beta.kubernetes.io/zone";
 const BETA_REGION: &str = "failure-domain.beta.kubernetes.io/region";
 
-fn labelled(labels: &[(&str, &str)]) -> NodeBuilder {
+type Pairs<'t> = &'t [(&'t str, &'t str)];
+
+fn labelled(labels: Pairs<'_>) -> NodeBuilder {
     labels
         .iter()
         .fold(node("n"), |node, (key, value)| node.label(key, value))
@@ -28,7 +30,7 @@ fn answer(pod: &PodBuilder, node: NodeBuilder, objects: &[VolumeObject]) -> Stri
 
 #[test]
 fn labels_of_a_volume_must_suit_those_of_the_node() {
-    let table: [(Value, &[(&str, &str)], &str); 16] = [
+    let table: [(Value, Pairs<'_>, &str); 16] = [
         (json!({ZONE: "a"}), &[], "fits"),
         (json!({ZONE: "a"}), &[("disk", "ssd")], "fits"),
         (json!({ZONE: "a"}), &[(ZONE, "a")], "fits"),
