@@ -190,7 +190,8 @@ fn sequence(case: &mut Case, steps: &[Step]) -> Result<Vec<String>> {
         // As recorded, so that one difference does not bring on others.
         if let Some(node) = &expected.chosen {
             let name = supercargo::ids::Symbol::new(node);
-            reserved.push(case.reserve(pod, name)?);
+            let promised = case.reserve(pod, name);
+            reserved.push(promised.with_context(|| format!("steps[{at}]"))?);
             case.world.assume(pod, name);
         }
     }
