@@ -21,6 +21,10 @@ const PART_BITS: u32 = 6;
 #[derive(Clone, Debug)]
 struct Values {
     /// One part, or 2^[`PART_BITS`] of them.
+    #[expect(
+        clippy::rc_buffer,
+        reason = "a vector is copied when it is shared and then changed in place"
+    )]
     parts: Arc<Vec<Arc<FxHashMap<Symbol, i64>>>>,
     len: usize,
 }
@@ -66,10 +70,6 @@ impl Values {
         self.len = self.len + part.len() - before;
     }
 
-    #[expect(
-        clippy::iter_over_hash_type,
-        reason = "each entry goes to its own part, whatever the order"
-    )]
     fn split(&mut self) {
         let mut parts = vec![FxHashMap::default(); 1 << PART_BITS];
         for (value, count) in self.parts.iter().flat_map(|part| part.iter()) {
@@ -134,7 +134,6 @@ impl Tally {
 
     /// All counts that are not 0, in order.
     #[cfg(test)]
-    #[expect(clippy::iter_over_hash_type, reason = "they are sorted after")]
     pub(super) fn counts(&self) -> std::collections::BTreeMap<(&'static str, &'static str), i64> {
         let mut all = std::collections::BTreeMap::new();
         for (key, values) in &self.keys {

@@ -28,7 +28,7 @@ fn kinds() -> Vec<PodBuilder> {
         near(x("near-both"), &[by("zone"), like("app", "x", "host")]),
         apart(x("apart-host"), &[by("host")]),
         apart(y("apart-zone"), &[by("zone"), by("rack")]),
-        apart(y("apart-red").namespace("other"), &[reaching.clone()]),
+        apart(y("apart-red").namespace("other"), std::slice::from_ref(&reaching)),
         likes(x("likes"), &[weighted(5, &by("zone")), weighted(3, &reaching)]),
         dislikes(
             likes(y("cancels"), &[weighted(5, &by("host"))]),
