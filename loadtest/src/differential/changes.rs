@@ -59,13 +59,21 @@ pub(super) async fn change(
             "a node's cordon"
         }
         4 => {
-            let body = node(random, *spare);
+            let mut body = node(random, *spare);
+            // kube-scheduler counts an image's nodes anew only for the nodes that are updated themselves, so its answer
+            // would depend on the past: nodes that come and go hold no images.
+            body["status"]["images"] = json!([]);
             *spare += 1;
             state.create(NODES, &body).await?;
             "a new node"
         }
         5 => {
-            let Some(idle) = nodes.iter().rev().find(|(_, name)| !busy(name)) else {
+            let images = |key: &Key| {
+                state
+                    .get(NODES, key)
+                    .map_or(0, |node| node["status"]["images"].as_array().map_or(0, Vec::len))
+            };
+            let Some(idle) = nodes.iter().rev().find(|key| !busy(&key.1) && images(key) == 0) else {
                 return Ok("nothing");
             };
             state.delete(NODES, idle).await?;
