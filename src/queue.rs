@@ -65,10 +65,6 @@ pub struct SchedulingQueue {
 
 /// What a worker does next.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made a pod and moved at once; a box would allocate"
-)]
 pub enum Next<T> {
     /// A pod from the queue.
     Popped(QueuedPodInfo),

@@ -46,14 +46,14 @@ pub struct OwnerSelector {
 /// Selectors of all Services and controllers.
 #[derive(Debug, Default)]
 pub struct Owners {
-    services: DashMap<Symbol, Arc<Vec<Arc<ServiceSelector>>>, FxBuildHasher>,
+    services: DashMap<Symbol, Arc<[Arc<ServiceSelector>]>, FxBuildHasher>,
     controllers: DashMap<(Symbol, OwnerRef), Arc<OwnerSelector>, FxBuildHasher>,
 }
 
 impl Owners {
     /// The Services of a namespace, sorted by name.
     #[must_use]
-    pub fn services(&self, namespace: Symbol) -> Arc<Vec<Arc<ServiceSelector>>> {
+    pub fn services(&self, namespace: Symbol) -> Arc<[Arc<ServiceSelector>]> {
         self.services
             .get(&namespace)
             .map(|found| Arc::clone(&found))
@@ -92,13 +92,13 @@ impl Owners {
     /// Takes in a Service; false: nothing changed.
     pub fn put_service(&self, service: ServiceSelector) -> bool {
         let mut list = self.services.entry(service.namespace).or_default();
-        let mut next = Vec::clone(&list);
+        let mut next = list.to_vec();
         match next.binary_search_by(|have| have.name.cmp(&service.name)) {
             Ok(at) if *next[at] == service => return false,
             Ok(at) => next[at] = Arc::new(service),
             Err(at) => next.insert(at, Arc::new(service)),
         }
-        *list = Arc::new(next);
+        *list = next.into();
         true
     }
 
@@ -107,10 +107,10 @@ impl Owners {
         let Some(mut list) = self.services.get_mut(&namespace) else {
             return false;
         };
-        let mut next = Vec::clone(&list);
+        let mut next = list.to_vec();
         next.retain(|have| &*have.name != name);
         let found = next.len() != list.len();
-        *list = Arc::new(next);
+        *list = next.into();
         drop(list);
         self.services.remove_if(&namespace, |_, list| list.is_empty());
         found

@@ -213,7 +213,8 @@ impl View {
                 (None, None) => return,
                 (Some((a, had)), Some((b, have))) if a == b => {
                     let moved = (*a, i64::from(*have) - i64::from(*had));
-                    (old.next(), new.next());
+                    old.next();
+                    new.next();
                     moved
                 }
                 (Some((a, had)), other) if other.is_none_or(|(b, _)| a < b) => {

@@ -58,10 +58,6 @@ pub struct Deciding<'a> {
 
 /// How far a decision came.
 #[derive(Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "one is made a pod and moved at once; a box would allocate"
-)]
 pub enum Step {
     /// To its end.
     Decided(Decision),

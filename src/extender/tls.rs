@@ -89,7 +89,7 @@ struct Material<'a> {
 }
 
 impl Material<'_> {
-    fn wrong(&self, message: impl ToString) -> ExtenderError {
+    fn wrong(&self, message: impl std::fmt::Display) -> ExtenderError {
         ExtenderError::Tls {
             url: self.config.url_prefix.clone(),
             message: message.to_string(),

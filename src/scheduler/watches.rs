@@ -22,17 +22,12 @@ const ROAD_LENGTH: usize = 16_384;
 /// Pods that have ended use nothing and are not looked at.
 const LIVE_PODS: &str = "status.phase!=Succeeded,status.phase!=Failed";
 
-type Kinds = Vec<(
-    Arc<WatchStatus>,
-    fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>),
-)>;
+/// Starts the watch of one kind.
+type Start = fn(&Scheduler, &Arc<WatchStatus>, mpsc::Sender<Message>);
 
 /// The kinds that are kept as they come, each with how its watch is started.
-pub(super) fn kept_kinds() -> Kinds {
-    fn kind<T: Kept>() -> (
-        Arc<WatchStatus>,
-        fn(&Scheduler, Arc<WatchStatus>, mpsc::Sender<Message>),
-    ) {
+pub(super) fn kept_kinds() -> Vec<(Arc<WatchStatus>, Start)> {
+    fn kind<T: Kept>() -> (Arc<WatchStatus>, Start) {
         (WatchStatus::new(T::KIND), Scheduler::watch_kept::<T>)
     }
     vec![
@@ -71,20 +66,20 @@ impl Scheduler {
             self.watch_kind(None, &self.statuses.nodes, sender.clone(), Message::Node);
         }
         for (status, (_, start)) in self.statuses.kept.iter().zip(kept_kinds()) {
-            start(self, Arc::clone(status), sender.clone());
+            start(self, status, sender.clone());
         }
         receiver
     }
 
-    fn watch_kept<T: Kept>(&self, status: Arc<WatchStatus>, sender: mpsc::Sender<Message>) {
-        let of = Arc::clone(&status);
+    fn watch_kept<T: Kept>(&self, status: &Arc<WatchStatus>, sender: mpsc::Sender<Message>) {
+        let of = Arc::clone(status);
         let wrap = move |delivery| {
             Message::Kept(Box::new(KeptDelivery::<T> {
                 delivery,
                 status: Arc::clone(&of),
             }))
         };
-        self.watch_kind(None, &status, sender, wrap);
+        self.watch_kind(None, status, sender, wrap);
     }
 
     fn watch_kind<T>(

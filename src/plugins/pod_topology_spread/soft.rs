@@ -42,6 +42,10 @@ struct Table {
 #[derive(Clone, Debug)]
 enum Tally {
     /// `[slot]`: a host is a domain, whatever its label says.
+    #[expect(
+        clippy::rc_buffer,
+        reason = "a vector is copied when it is shared and then changed in place"
+    )]
     Hosts(Arc<Vec<i64>>),
     /// By value of the label.
     Values(Arc<FxHashMap<Symbol, Domain>>),

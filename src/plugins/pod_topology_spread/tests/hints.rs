@@ -70,7 +70,10 @@ fn a_label_matters_when_the_selector_matches_no_longer_or_now() {
         .spread_as(with(hard(1, ZONE), &[("labelSelector", exists)]));
     let with_label = |value: Option<&str>| {
         let q = pod("q").on("a");
-        value.map_or(q.clone(), |value| q.label("foo", value))
+        match value {
+            Some(value) => q.label("foo", value),
+            None => q,
+        }
     };
     let after = |old: Option<&str>, new: Option<&str>| {
         let event = updated(&with_label(old), &with_label(new));
@@ -141,7 +144,7 @@ fn with_hard_defaults_every_pod_nearby_may_matter() {
     let other = pod("q").label("app", "y");
     let after = |event: &EventObject| after_pod(&*plugin, &own(), ActionType::ADD, event);
     assert_eq!(after(&added(&other.clone().on("a"))), Queue);
-    assert_eq!(after(&added(&other.clone())), QueueSkip);
+    assert_eq!(after(&added(&other)), QueueSkip);
     assert_eq!(
         after(&updated(&other.clone().on("a"), &other.on("a"))),
         QueueSkip,

@@ -168,7 +168,7 @@ proptest! {
                 let name = Symbol::new(&format!("n{}", on % nodes.len()));
                 let coming = built(&make_pod(kind, serial));
                 assert!(world.assume(&coming, name));
-                there.push((coming.clone(), name));
+                there.push((std::sync::Arc::clone(&coming), name));
                 (coming, name, 1)
             } else {
                 let (going, name) = there.swap_remove(on % there.len());
