@@ -200,3 +200,35 @@ impl std::fmt::Debug for ClusterView<'_> {
         f.debug_struct("ClusterView").field("nodes", &self.nodes.len()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::testing::node;
+
+    #[test]
+    fn an_image_has_the_size_that_was_told_first_as_long_as_a_node_has_it() {
+        let mut images = Images::default();
+        let [a, b] = [("a", 100), ("b", 900)].map(|(name, size)| node(name).image("x:1", size).build());
+        let state = |images: &Images| images.get(Symbol::new("x:1")).map(|state| (state.size, state.nodes));
+        images.add_node(&a);
+        images.add_node(&b);
+        assert_eq!(state(&images), Some((100, 2)));
+        images.remove_node(&a);
+        assert_eq!(state(&images), Some((100, 1)));
+        images.remove_node(&b);
+        assert_eq!(state(&images), None);
+        images.add_node(&b);
+        assert_eq!(state(&images), Some((900, 1)));
+    }
+
+    #[test]
+    fn an_image_that_a_node_lists_twice_counts_once() {
+        let mut images = Images::default();
+        let twice = node("a").image("x:1", 5).image("x:1", 7).build();
+        images.add_node(&twice);
+        assert_eq!(images.get(Symbol::new("x:1")).map(|state| (state.size, state.nodes)), Some((5, 1)));
+        images.remove_node(&twice);
+        assert!(images.get(Symbol::new("x:1")).is_none());
+    }
+}

@@ -15,3 +15,6 @@ pub use filter::{Narrowed, PreFilterRun};
 pub use fit_error::{Diagnosis, FitError};
 pub use score::{PluginScores, ScoreRun};
 pub(crate) use score::{check_range, score_error};
+
+#[cfg(test)]
+mod tests;

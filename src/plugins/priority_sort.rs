@@ -64,4 +64,20 @@ mod tests {
         assert!(!less((1, 1), (1, 1)));
         assert!(less((0, 1), (-1, 0)));
     }
+
+    #[test]
+    fn rank_and_comparison_agree_up_to_the_limits() {
+        let keys: Vec<_> = [i32::MIN, -1, 0, 1, 2_000_001_000, i32::MAX]
+            .into_iter()
+            .flat_map(|priority| [0, 1, u64::MAX].map(|time| (built(&pod("p").priority(priority)), Nanos(time))))
+            .collect();
+        for (pod_a, time_a) in &keys {
+            for (pod_b, time_b) in &keys {
+                let key = |pod, time: &Nanos| SortKey { pod, timestamp: *time };
+                let (a, b) = (key(pod_a, time_a), key(pod_b, time_b));
+                let by_rank = PrioritySort.rank(key(pod_a, time_a)) < PrioritySort.rank(key(pod_b, time_b));
+                assert_eq!(PrioritySort.less(a, b), by_rank, "{} {time_a:?}, {} {time_b:?}", pod_a.priority(), pod_b.priority());
+            }
+        }
+    }
 }

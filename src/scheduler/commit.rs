@@ -121,3 +121,7 @@ impl Worker {
         }
     }
 }
+
+#[cfg(test)]
+#[cfg(feature = "demo")]
+mod tests;

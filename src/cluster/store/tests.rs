@@ -255,6 +255,74 @@ fn rules_of_pods_that_others_place_bind_once_they_are_on_a_node() {
     assert!(!cluster.rules.concern(&met, &cluster.namespaces));
 }
 
+#[test]
+fn pods_of_a_node_that_is_gone_count_again_when_it_comes_back() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").uid("first").cpu(4000));
+    apply(&cluster, &pod("a").uid("a").cpu(1000).on("n1"));
+    cluster.remove_node(Symbol::new("n1"));
+    assert_eq!(used(&cluster, "n1"), -1);
+    add_node(&cluster, &node("n1").uid("second").cpu(4000));
+    assert_eq!(used(&cluster, "n1"), 1000);
+    assert_eq!(kinds(&[cluster.remove_pod(PodUid::parse("a")).unwrap()]), ["freed"]);
+    assert_eq!(used(&cluster, "n1"), 0);
+}
+
+/// Reserves a node for a pod that is known.
+fn assume(cluster: &Cluster, uid: &str, node: &str) {
+    let idx = cluster.find_node(Symbol::new(node)).unwrap();
+    let (charge, incarnation) = (
+        cluster.pod(PodUid::parse(uid)).unwrap().charge.clone(),
+        cluster.node(idx).unwrap().incarnation,
+    );
+    cluster
+        .ledger
+        .reserve(&charge, &crate::ledger::Checks::default(), idx, incarnation)
+        .unwrap();
+}
+
+#[test]
+fn an_assumed_pod_that_a_list_lacks_leaves_nothing_behind() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    // Bound by us, gone before the watch said so: what is known of it names no node.
+    let p = pod("p").uid("p").cpu(1000).anti_affinity("zone", &[("app", "a")]);
+    apply(&cluster, &p);
+    assume(&cluster, "p", "n1");
+    assert_eq!(used(&cluster, "n1"), 1000);
+    assert_eq!(kinds(&cluster.retain_pods(&FxHashSet::default())), ["freed"]);
+    assert_eq!(used(&cluster, "n1"), 0);
+    let met = pod("met").label("app", "a").build_in(&cluster.classes);
+    assert!(!cluster.rules.concern(&met, &cluster.namespaces));
+    assert!(cluster.ledger.promise(PodUid::parse("p")).is_none());
+}
+
+#[test]
+fn an_assumed_pod_that_is_seen_elsewhere_is_there_alone() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    add_node(&cluster, &node("n2").cpu(4000));
+    apply(&cluster, &pod("p").uid("p").cpu(1000));
+    assume(&cluster, "p", "n1");
+    assert_eq!((used(&cluster, "n1"), used(&cluster, "n2")), (1000, 0));
+    apply(&cluster, &pod("p").uid("p").cpu(1000).on("n2"));
+    assert_eq!((used(&cluster, "n1"), used(&cluster, "n2")), (0, 1000));
+}
+
+#[test]
+fn a_pod_on_a_node_that_never_comes_disturbs_nobody() {
+    let cluster = cluster();
+    let stray = pod("x").uid("x").namespace("deleted").cpu(1000).on("never");
+    assert_eq!(kinds(&apply(&cluster, &stray)), ["assigned"]);
+    add_node(&cluster, &node("n1").cpu(4000));
+    apply(&cluster, &pod("p").uid("p").cpu(1000));
+    assume(&cluster, "p", "n1");
+    let mut publisher = Publisher::default();
+    cluster.publish(&mut publisher);
+    assert_eq!((cluster.snapshot().node_count, used(&cluster, "n1")), (1, 1000));
+    assert!(apply(&cluster, &stray).is_empty());
+}
+
 fn nominated_to(cluster: &Cluster, pod: &PodBuilder) -> Option<Symbol> {
     let idx = cluster.ledger.nominated_node(pod.build().uid)?;
     cluster.node(idx).map(|node| node.name)

@@ -444,6 +444,86 @@ fn budgets_cover_labelled_pods_of_their_namespace() {
 }
 
 #[test]
+fn a_budget_with_both_fields_counts_by_its_status() {
+    let object = json!({
+        "metadata": {"name": "b", "namespace": "default"},
+        "spec": {"selector": {"matchLabels": {"app": "a"}}, "minAvailable": "50%", "maxUnavailable": 7},
+        "status": {"disruptionsAllowed": 3},
+    });
+    let budget = decode_budget(&object.to_string()).unwrap();
+    assert_eq!(budget.allowed, 3);
+    assert!(budget.covers(&pod("a").label("app", "a").build()));
+}
+
+#[test]
+fn priorities_are_taken_up_to_the_limits_of_their_type() {
+    for priority in [i32::MIN, -1, 0, 2_000_001_000, i32::MAX] {
+        assert_eq!(pod("p").priority(priority).build().priority(), priority);
+    }
+    for priority in [i64::from(i32::MAX) + 1, i64::from(i32::MIN) - 1] {
+        let refused = pod("p").field(&["spec", "priority"], priority).decode().unwrap_err();
+        assert!(refused.to_string().contains("spec.priority"), "{refused}");
+    }
+}
+
+#[test]
+fn terms_without_namespaces_mean_the_pods_own() {
+    let required = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
+    let term = |namespaces: Value, selector: Value| {
+        let term = json!({
+            "topologyKey": "zone", "labelSelector": {}, "namespaces": namespaces, "namespaceSelector": selector,
+        });
+        let pod = pod("p").namespace("own").field(&required, json!([term])).build();
+        pod.spec.affinity.as_deref().unwrap().required_anti_affinity[0].clone()
+    };
+    let red: crate::cluster::Labels = [("team", "red")].into_iter().collect();
+    let blue: crate::cluster::Labels = [("team", "blue")].into_iter().collect();
+    let team = json!({"matchLabels": {"team": "red"}});
+    let named = json!(["a"]);
+    // Whether the term reaches the own namespace (blue), `a` (blue) and `b` (red).
+    let table = [
+        (json!(null), json!(null), [true, false, false]),
+        (json!([]), json!(null), [true, false, false]),
+        (named.clone(), json!(null), [false, true, false]),
+        (json!([]), json!({}), [true, true, true]),
+        (json!(null), team.clone(), [false, false, true]),
+        (named, team, [false, true, true]),
+    ];
+    for (namespaces, selector, reached) in table {
+        let term = term(namespaces.clone(), selector.clone());
+        let reaches = |namespace: &str, labels| {
+            term.matches(Symbol::new(namespace), &crate::cluster::Labels::default(), Some(labels))
+        };
+        let seen = [reaches("own", &blue), reaches("a", &blue), reaches("b", &red)];
+        assert_eq!(seen, reached, "{namespaces} {selector}");
+    }
+}
+
+#[test]
+fn wrong_selectors_between_pods_are_kept_as_an_error_and_select_nobody() {
+    let wrong = [
+        json!({"matchLabels": {"app": "two words"}}),
+        json!({"matchLabels": {"a/b/c": "x"}}),
+        json!({"matchExpressions": [{"key": "app", "operator": "In", "values": []}]}),
+        json!({"matchExpressions": [{"key": "app", "operator": "Exists", "values": ["x"]}]}),
+        json!({"matchExpressions": [{"key": "app", "operator": "Near", "values": ["x"]}]}),
+    ];
+    for selector in wrong {
+        for side in ["podAffinity", "podAntiAffinity"] {
+            let required = ["spec", "affinity", side, "requiredDuringSchedulingIgnoredDuringExecution"];
+            let term = json!([{"topologyKey": "zone", "labelSelector": selector}]);
+            let pod = pod("p").field(&required, term).build();
+            let affinity = pod.spec.affinity.as_deref().unwrap();
+            assert!(affinity.error.is_some(), "{side} {selector}");
+            assert!(affinity.required_anti_affinity.is_empty(), "{side} {selector}");
+        }
+        let constraint = json!([{"maxSkew": 1, "topologyKey": "zone", "labelSelector": selector}]);
+        let pod = pod("p").field(&["spec", "topologySpreadConstraints"], constraint).build();
+        assert!(pod.spec.spread[0].error.is_some(), "{selector}");
+    }
+}
+
+#[test]
 fn pods_of_one_template_share_spec_and_class() {
     let classes = ClassTable::new(LabelVisibility::All);
     let (a, b) = (pod("a").cpu(1).build_in(&classes), pod("b").cpu(1).build_in(&classes));
