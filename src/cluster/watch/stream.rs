@@ -135,11 +135,13 @@ where
 {
     let status = &parts.status;
     let mut said: Option<Nanos> = None;
+    let mut pauses = Pauses::default();
     loop {
         let mut config = watcher::Config::default().any_semantic().page_size(PAGE_SIZE);
         config.field_selector = parts.field_selector.map(str::to_owned);
         let api: Api<Object<T>> = Api::all(parts.client.clone());
         let mut events = watcher::watcher(api, config).backoff(Pauses::default()).boxed();
+        let mut pause = LOOK_AGAIN;
         while let Some(event) = events.next().await {
             let delivery = match event {
                 Ok(event) => {
@@ -160,9 +162,16 @@ where
                 }
                 Err(error) => {
                     report(&error, status, &parts.clock, &mut said);
+                    if is_lost(&error) {
+                        pause = pauses.next().unwrap_or(MAX_PAUSE);
+                        break;
+                    }
                     continue;
                 }
             };
+            if matches!(delivery, Delivery::Applied(_) | Delivery::Deleted(_)) {
+                pauses.reset();
+            }
             if matches!(delivery, Delivery::Restarted) {
                 parts.metrics.watch_relisted(status.kind);
             }
@@ -170,7 +179,7 @@ where
                 return;
             }
         }
-        tokio::time::sleep(LOOK_AGAIN).await;
+        tokio::time::sleep(pause).await;
     }
 }
 
@@ -190,6 +199,20 @@ fn is_missing(error: &watcher::Error) -> bool {
         | watcher::Error::WatchStartFailed(kube::Error::Api(answer)) => answer.code == 404,
         _ => false,
     }
+}
+
+/// Whether no watch can go on from the version that was reached, so that only a new list helps: the server has forgotten
+/// it, or, restored from a backup, has not got there yet. kube-runtime lists anew by itself only after a 410 inside of a
+/// watch.
+fn is_lost(error: &watcher::Error) -> bool {
+    let answer = match error {
+        watcher::Error::WatchStartFailed(kube::Error::Api(answer)) => answer,
+        watcher::Error::WatchError(answer) => answer,
+        _ => return false,
+    };
+    let is_ahead = answer.code == 504 && answer.message.contains("Too large resource version");
+    let is_forgotten = answer.code == 410 && matches!(error, watcher::Error::WatchStartFailed(_));
+    is_ahead || is_forgotten
 }
 
 fn report(error: &watcher::Error, status: &WatchStatus, clock: &Clock, said: &mut Option<Nanos>) {
@@ -229,15 +252,4 @@ impl Backoff for Pauses {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_and_are_limited() {
-        let mut pauses = Pauses::default();
-        let millis: Vec<u128> = pauses.by_ref().take(7).map(|pause| pause.as_millis()).collect();
-        assert_eq!(millis, [200, 400, 800, 1600, 3200, 5000, 5000]);
-        pauses.reset();
-        assert_eq!(pauses.next(), Some(FIRST_PAUSE));
-    }
-}
+mod tests;

@@ -170,7 +170,7 @@ fn a_nominated_node_is_tried_first_and_alone() {
     let kit = Kit::new(vec![actor("A").refuses("n3", rejected("no")).scores([1, 2, 3])]);
     assert_eq!(told(&kit.evaluate(&pod("p").nominated("n3"))), "[1]");
     assert_eq!(kit.count("A.filter"), 1 + 3);
-    let kit = Kit::new(vec![actor("A").scores([1, 2, 3])]);
+    let kit = Kit::new(vec![actor("A").refuses("other", rejected("no")).scores([1, 2, 3])]);
     assert_eq!(told(&kit.evaluate(&pod("p").nominated("gone"))), "[2]");
     assert_eq!(kit.count("A.filter"), 3);
 }

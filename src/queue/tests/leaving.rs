@@ -82,3 +82,27 @@ fn new_profiles_take_over_the_pods_of_their_names() {
     assert_eq!((left.len(), kit.counts()), (2, [0; 4]));
     assert_eq!(kit.queue.totals().handed_over, 2);
 }
+
+#[test]
+fn no_way_out_leaves_anything_behind() {
+    let kit = Kit::new();
+    for (number, exit) in [Exit::Bound, Exit::Deleted, Exit::HandedOver].into_iter().cycle().take(999).enumerate() {
+        let pod = plain(&format!("p{number}"));
+        kit.queue.add(&pod);
+        if number % 5 == 0 {
+            // Gone before anybody tries it.
+            kit.queue.delete(pod.uid);
+            continue;
+        }
+        let queued = kit.queue.try_pop().unwrap();
+        kit.event(NODE_ADD);
+        if number % 2 == 0 {
+            kit.queue.done(&queued);
+        }
+        assert!(kit.queue.leave(&queued, exit));
+    }
+    assert_eq!((kit.counts(), kit.queue.events_kept(), kit.queue.pods_out()), ([0; 4], 0, 0));
+    let totals = kit.queue.totals();
+    assert_eq!(totals.entered, totals.bound + totals.deleted + totals.handed_over);
+    assert_eq!(kit.metrics.pending_pods(crate::telemetry::QueueKind::Active), 0);
+}

@@ -366,3 +366,28 @@ fn nothing_is_lost_between_threads() {
         ([0; 4], 0, 0)
     );
 }
+
+#[test]
+fn a_crowd_that_fits_nowhere_does_not_keep_others_waiting() {
+    let kit = Kit::new();
+    for number in 0..200 {
+        kit.queue.add(&with_priority(&format!("high{number}"), 1000));
+    }
+    kit.queue.add(&with_priority("low", 0));
+    let mut attempts = 0;
+    loop {
+        let queued = kit.queue.try_pop().unwrap();
+        if *queued.pod.name == *"low" {
+            break;
+        }
+        attempts += 1;
+        assert!(attempts <= 1000, "it is never its turn");
+        kit.advance_millis(1);
+        kit.back(queued, &["A"]);
+        if attempts % 10 == 0 {
+            kit.event(NODE_ADD);
+            kit.queue.flush_backoff();
+        }
+    }
+    assert_eq!(attempts, 200, "each of the others had one attempt");
+}

@@ -1,0 +1,191 @@
+//! What a watch delivers when the embedded API server has forgotten the version that was reached, refuses, or does not
+//! know the kind.
+
+use supercargo_apiserver::faults::{FaultAction, FaultRule};
+use supercargo_apiserver::store::{DeleteOptions, WriteTarget};
+use supercargo_apiserver::{Server, ServerConfig, ServerHandle};
+
+use super::*;
+use crate::client::{ClientOptions, ClientSet, Source};
+use crate::cluster::watch::{DecodedPod, PodObject};
+use crate::telemetry::MetricsOptions;
+use crate::testing::pod;
+
+struct Scene {
+    server: ServerHandle,
+    deliveries: mpsc::Receiver<String>,
+    task: tokio::task::JoinHandle<()>,
+}
+
+fn told(delivery: Delivery<DecodedPod>) -> String {
+    let name = |object: &PodObject| object.meta().name.clone().unwrap_or_default();
+    match delivery {
+        Delivery::Restarted => "restarted".to_owned(),
+        Delivery::Listed(pod) => format!("listed {}", name(&pod)),
+        Delivery::Complete => "complete".to_owned(),
+        Delivery::Applied(pod) => format!("applied {}", name(&pod)),
+        Delivery::Deleted(pod) => format!("deleted {}", name(&pod)),
+    }
+}
+
+impl Scene {
+    /// A watch of pods, with `a` and `b` there.
+    async fn new() -> Self {
+        let server = Server::start(ServerConfig::default()).await.unwrap();
+        create(&server, "a");
+        create(&server, "b");
+        let parts = parts(&server, "Pod");
+        let (sender, deliveries) = mpsc::channel(100);
+        let task = tokio::spawn(watch(parts, sender, told));
+        let mut scene = Self {
+            server,
+            deliveries,
+            task,
+        };
+        assert_eq!(scene.until("complete").await, ["restarted", "listed a", "listed b", "complete"]);
+        create(&scene.server, "x");
+        assert_eq!(scene.until("applied x").await, ["applied x"]);
+        scene
+    }
+
+    /// All deliveries up to one.
+    async fn until(&mut self, last: &str) -> Vec<String> {
+        let mut seen = Vec::new();
+        while seen.last().is_none_or(|told| told != last) {
+            let next = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
+            let Ok(next) = next else { panic!("{last} does not come; so far {seen:?}") };
+            seen.push(next.unwrap());
+        }
+        seen
+    }
+
+    fn fault(&self, verb: &str, action: FaultAction) {
+        self.server.faults().add(FaultRule::on(verb, "pods").with(action)).unwrap();
+    }
+
+    /// Nobody hears of what `change` does while it is done, and then the history is gone.
+    fn out_of_sight(&self, change: impl FnOnce(&ServerHandle)) {
+        let away = || FaultAction::Status {
+            code: 503,
+            retry_after_seconds: None,
+        };
+        self.fault("watch", away());
+        self.fault("list", away());
+        self.server.faults().drop_watches("pods");
+        change(&self.server);
+        self.server.faults().compact("pods");
+        self.server.faults().clear();
+    }
+}
+
+fn parts(server: &ServerHandle, kind: &'static str) -> WatchParts {
+    let options = ClientOptions {
+        source: Source::Address(server.url()),
+        rate: None,
+        binds_in_flight: 1,
+    };
+    WatchParts {
+        client: ClientSet::new(&options, None).unwrap().watch,
+        field_selector: None,
+        status: WatchStatus::new(kind),
+        metrics: Arc::new(Metrics::new(&MetricsOptions::default())),
+        clock: Clock::Real,
+    }
+}
+
+fn create(server: &ServerHandle, name: &str) {
+    server.store().insert_raw("", "pods", pod(name).json().clone()).unwrap();
+}
+
+fn delete(server: &ServerHandle, name: &str) {
+    let target = WriteTarget::object(&server.store().pods().unwrap(), "default", name);
+    let options = DeleteOptions {
+        grace_period_seconds: Some(0),
+        ..DeleteOptions::default()
+    };
+    server.store().delete(&target, &options).unwrap();
+}
+
+#[tokio::test]
+async fn a_list_shows_what_was_missed_when_the_history_is_gone() {
+    let mut scene = Scene::new().await;
+    scene.out_of_sight(|server| {
+        delete(server, "a");
+        create(server, "c");
+    });
+    let seen = scene.until("complete").await;
+    assert_eq!(seen, ["restarted", "listed b", "listed c", "listed x", "complete"]);
+    create(&scene.server, "d");
+    assert_eq!(scene.until("applied d").await, ["applied d"], "each once");
+    scene.task.abort();
+}
+
+#[tokio::test]
+async fn a_refusal_by_status_is_as_good_as_one_inside_the_watch() {
+    for action in [
+        FaultAction::Expired,
+        FaultAction::Status {
+            code: 410,
+            retry_after_seconds: None,
+        },
+    ] {
+        let mut scene = Scene::new().await;
+        let rule = FaultRule::on("watch", "pods").with(action).times(1);
+        scene.server.faults().add(rule).unwrap();
+        scene.server.faults().drop_watches("pods");
+        let seen = scene.until("complete").await;
+        assert_eq!(seen, ["restarted", "listed a", "listed b", "listed x", "complete"]);
+        scene.task.abort();
+    }
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_told_until_it_is_granted() {
+    let server = Server::start(ServerConfig::default()).await.unwrap();
+    let forbidden = FaultAction::Status {
+        code: 403,
+        retry_after_seconds: None,
+    };
+    let rule = FaultRule::on("list", "pods").with(forbidden);
+    server.faults().add(rule).unwrap();
+    let parts = parts(&server, "Pod");
+    let status = Arc::clone(&parts.status);
+    let (sender, mut deliveries) = mpsc::channel(100);
+    let task = tokio::spawn(watch(parts, sender, told));
+    let trouble = async {
+        while status.trouble().is_none() {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(30), trouble).await.unwrap();
+    server.faults().clear();
+    let recovers = async {
+        while deliveries.recv().await.as_deref() != Some("complete") {}
+    };
+    tokio::time::timeout(Duration::from_secs(30), recovers).await.unwrap();
+    assert_eq!(status.trouble(), None);
+    task.abort();
+}
+
+#[tokio::test]
+async fn a_kind_that_the_server_does_not_have_is_an_empty_list() {
+    let server = Server::start(ServerConfig::default()).await.unwrap();
+    server.faults().hide("policy", "poddisruptionbudgets").unwrap();
+    let (sender, mut deliveries) = mpsc::channel(100);
+    let wrap = |delivery: Delivery<crate::cluster::Budget>| match delivery {
+        Delivery::Restarted => "restarted",
+        Delivery::Complete => "complete",
+        Delivery::Listed(_) | Delivery::Applied(_) | Delivery::Deleted(_) => "object",
+    };
+    let task = tokio::spawn(watch(parts(&server, "PodDisruptionBudget"), sender, wrap));
+    let seen = async {
+        let mut seen = Vec::new();
+        while seen.last() != Some(&"complete") {
+            seen.push(deliveries.recv().await.unwrap());
+        }
+        seen
+    };
+    let seen = tokio::time::timeout(Duration::from_secs(30), seen).await.unwrap();
+    assert_eq!(seen.iter().filter(|told| **told == "object").count(), 0);
+    task.abort();
+}
