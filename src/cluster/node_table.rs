@@ -227,7 +227,10 @@ mod tests {
         let mut images = Images::default();
         let twice = node("a").image("x:1", 5).image("x:1", 7).build();
         images.add_node(&twice);
-        assert_eq!(images.get(Symbol::new("x:1")).map(|state| (state.size, state.nodes)), Some((5, 1)));
+        assert_eq!(
+            images.get(Symbol::new("x:1")).map(|state| (state.size, state.nodes)),
+            Some((5, 1))
+        );
         images.remove_node(&twice);
         assert!(images.get(Symbol::new("x:1")).is_none());
     }

@@ -76,7 +76,13 @@ mod tests {
                 let key = |pod, time: &Nanos| SortKey { pod, timestamp: *time };
                 let (a, b) = (key(pod_a, time_a), key(pod_b, time_b));
                 let by_rank = PrioritySort.rank(key(pod_a, time_a)) < PrioritySort.rank(key(pod_b, time_b));
-                assert_eq!(PrioritySort.less(a, b), by_rank, "{} {time_a:?}, {} {time_b:?}", pod_a.priority(), pod_b.priority());
+                assert_eq!(
+                    PrioritySort.less(a, b),
+                    by_rank,
+                    "{} {time_a:?}, {} {time_b:?}",
+                    pod_a.priority(),
+                    pod_b.priority()
+                );
             }
         }
     }

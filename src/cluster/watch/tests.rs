@@ -468,7 +468,12 @@ fn priorities_are_taken_up_to_the_limits_of_their_type() {
 
 #[test]
 fn terms_without_namespaces_mean_the_pods_own() {
-    let required = ["spec", "affinity", "podAntiAffinity", "requiredDuringSchedulingIgnoredDuringExecution"];
+    let required = [
+        "spec",
+        "affinity",
+        "podAntiAffinity",
+        "requiredDuringSchedulingIgnoredDuringExecution",
+    ];
     let term = |namespaces: Value, selector: Value| {
         let term = json!({
             "topologyKey": "zone", "labelSelector": {}, "namespaces": namespaces, "namespaceSelector": selector,
@@ -510,7 +515,12 @@ fn wrong_selectors_between_pods_are_kept_as_an_error_and_select_nobody() {
     ];
     for selector in wrong {
         for side in ["podAffinity", "podAntiAffinity"] {
-            let required = ["spec", "affinity", side, "requiredDuringSchedulingIgnoredDuringExecution"];
+            let required = [
+                "spec",
+                "affinity",
+                side,
+                "requiredDuringSchedulingIgnoredDuringExecution",
+            ];
             let term = json!([{"topologyKey": "zone", "labelSelector": selector}]);
             let pod = pod("p").field(&required, term).build();
             let affinity = pod.spec.affinity.as_deref().unwrap();
@@ -518,7 +528,9 @@ fn wrong_selectors_between_pods_are_kept_as_an_error_and_select_nobody() {
             assert!(affinity.required_anti_affinity.is_empty(), "{side} {selector}");
         }
         let constraint = json!([{"maxSkew": 1, "topologyKey": "zone", "labelSelector": selector}]);
-        let pod = pod("p").field(&["spec", "topologySpreadConstraints"], constraint).build();
+        let pod = pod("p")
+            .field(&["spec", "topologySpreadConstraints"], constraint)
+            .build();
         assert!(pod.spec.spread[0].error.is_some(), "{selector}");
     }
 }

@@ -19,7 +19,9 @@ fn actor(name: &'static str) -> Actor {
 fn pre_filtered(plugins: Vec<Actor>) -> (String, Vec<String>) {
     let kit = Kit::new(plugins);
     let mut state = CycleState::default();
-    let run = kit.profile.run_pre_filter(&kit.world.view(), &mut state, &pod("p").build());
+    let run = kit
+        .profile
+        .run_pre_filter(&kit.world.view(), &mut state, &pod("p").build());
     let told = match run {
         PreFilterRun::Proceed(None) => "all".to_owned(),
         PreFilterRun::Proceed(Some(narrowed)) => {
@@ -51,7 +53,11 @@ fn pre_filters_reject_narrow_and_skip() {
             &["A", "B"],
         ),
         (
-            vec![says("A", rejected("no")), says("B", unresolvable("never")), says("C", Status::SUCCESS)],
+            vec![
+                says("A", rejected("no")),
+                says("B", unresolvable("never")),
+                says("C", Status::SUCCESS),
+            ],
             "UnschedulableAndUnresolvable: never by B",
             &["A", "B"],
         ),
@@ -65,9 +71,17 @@ fn pre_filters_reject_narrow_and_skip() {
             "Error: running PreFilter plugin \"A\": odd",
             &["A"],
         ),
-        (vec![says("A", Status::SKIP), says("B", Status::SUCCESS)], "all", &["A", "B"]),
         (
-            vec![nodes("B", &["n1", "n2"]), says("A", Status::SUCCESS), nodes("C", &["n3", "n2"])],
+            vec![says("A", Status::SKIP), says("B", Status::SUCCESS)],
+            "all",
+            &["A", "B"],
+        ),
+        (
+            vec![
+                nodes("B", &["n1", "n2"]),
+                says("A", Status::SUCCESS),
+                nodes("C", &["n3", "n2"]),
+            ],
             "n2 by B C",
             &["B", "A", "C"],
         ),
@@ -96,13 +110,17 @@ fn told(evaluation: &Evaluation) -> String {
             format!("nowhere, by {}", names.join(" "))
         }
         Outcome::NoNodes => "no nodes".to_owned(),
+        Outcome::Open => "open".to_owned(),
         Outcome::Failed(status) => status.to_string(),
     }
 }
 
 #[test]
 fn a_node_left_by_pre_filter_that_fails_blames_both_plugins() {
-    let kit = Kit::new(vec![actor("Narrow").narrows(&["n2", "gone"]), actor("Strict").refuses("n2", rejected("no"))]);
+    let kit = Kit::new(vec![
+        actor("Narrow").narrows(&["n2", "gone"]),
+        actor("Strict").refuses("n2", rejected("no")),
+    ]);
     let evaluation = kit.evaluate(&pod("p"));
     assert_eq!(told(&evaluation), "nowhere, by Strict Narrow");
     let status = |name: &str| evaluation.statuses.get(kit.world.idx(name).unwrap()).to_string();
@@ -116,11 +134,21 @@ fn a_node_left_by_pre_filter_that_fails_blames_both_plugins() {
 fn filters_of_plugins_that_skipped_are_not_asked_and_failures_end_the_cycle() {
     let broken = |name| actor(name).refuses("n1", Status::error("broken"));
     let kit = Kit::new(vec![broken("A").pre_filter(Status::SKIP)]);
-    assert_eq!((told(&kit.evaluate(&pod("p"))), kit.count("A.filter")), ("[0, 1, 2]".to_owned(), 0));
+    assert_eq!(
+        (told(&kit.evaluate(&pod("p"))), kit.count("A.filter")),
+        ("[0, 1, 2]".to_owned(), 0)
+    );
     let kit = Kit::new(vec![broken("A"), actor("B").refuses("n1", rejected("no"))]);
-    assert_eq!(told(&kit.evaluate(&pod("p"))), "Error: running \"A\" filter plugin: broken");
+    assert_eq!(
+        told(&kit.evaluate(&pod("p"))),
+        "Error: running \"A\" filter plugin: broken"
+    );
     let kit = Kit::new(vec![actor("B").refuses("n1", rejected("no")), broken("A")]);
-    assert_eq!(told(&kit.evaluate(&pod("p"))), "[1, 2]", "the first rejection of a node ends its filters");
+    assert_eq!(
+        told(&kit.evaluate(&pod("p"))),
+        "[1, 2]",
+        "the first rejection of a node ends its filters"
+    );
     let world = crate::testing::World::default();
     let nothing = crate::cycle::full::evaluate(&kit.profile, &world.view(), &pod("p").build());
     assert_eq!(told(&nothing), "no nodes");
@@ -178,20 +206,33 @@ fn a_nominated_node_is_tried_first_and_alone() {
 #[test]
 fn nominated_pods_of_equal_and_higher_priority_count() {
     // The actor refuses nodes where somebody was added.
-    for (priority, expected) in [(9, "[0, 1, 2]"), (10, "[1, 2]"), (11, "[1, 2]"), (i32::MIN, "[0, 1, 2]"), (i32::MAX, "[1, 2]")] {
+    for (priority, expected) in [
+        (9, "[0, 1, 2]"),
+        (10, "[1, 2]"),
+        (11, "[1, 2]"),
+        (i32::MIN, "[0, 1, 2]"),
+        (i32::MAX, "[1, 2]"),
+    ] {
         let mut kit = Kit::new(vec![actor("A").pre_filter(Status::SUCCESS).counts_added()]);
         kit.nominate(&pod("other").priority(priority), "n1");
         assert_eq!(told(&kit.evaluate(&pod("p").priority(10))), expected, "{priority}");
     }
     let mut kit = Kit::new(vec![actor("A").pre_filter(Status::SUCCESS).counts_added()]);
     kit.nominate(&pod("p").priority(10), "n1");
-    assert_eq!(told(&kit.evaluate(&pod("p").priority(10))), "[0, 1, 2]", "not the pod itself");
+    assert_eq!(
+        told(&kit.evaluate(&pod("p").priority(10))),
+        "[0, 1, 2]",
+        "not the pod itself"
+    );
 }
 
 #[test]
 fn a_plugin_that_cannot_count_a_nominated_pod_fails_the_cycle_unless_it_skipped() {
     let failing = |status| {
-        let plugin = actor("A").pre_filter(status).counts_added().add_pod(Status::error("cannot"));
+        let plugin = actor("A")
+            .pre_filter(status)
+            .counts_added()
+            .add_pod(Status::error("cannot"));
         let mut kit = Kit::new(vec![plugin]);
         kit.nominate(&pod("other").priority(10), "n2");
         (told(&kit.evaluate(&pod("p"))), kit.count("A.add_pod"))
@@ -205,14 +246,30 @@ fn a_plugin_that_cannot_count_a_nominated_pod_fails_the_cycle_unless_it_skipped(
 fn post_filters_are_asked_until_one_knows() {
     let says = |name, status| actor(name).post_filter(PostFilterResult::new(status, NominatedNode::Keep));
     let table: Vec<(Vec<Actor>, &str, &[&str])> = vec![
-        (vec![says("A", rejected("a")), says("B", Status::SUCCESS)], "Success: ", &["A", "B"]),
-        (vec![says("A", Status::SUCCESS), says("B", rejected("b"))], "Success: ", &["A"]),
         (
-            vec![says("A", rejected("a")), says("B", unresolvable("b")), says("C", Status::SUCCESS)],
+            vec![says("A", rejected("a")), says("B", Status::SUCCESS)],
+            "Success: ",
+            &["A", "B"],
+        ),
+        (
+            vec![says("A", Status::SUCCESS), says("B", rejected("b"))],
+            "Success: ",
+            &["A"],
+        ),
+        (
+            vec![
+                says("A", rejected("a")),
+                says("B", unresolvable("b")),
+                says("C", Status::SUCCESS),
+            ],
             "UnschedulableAndUnresolvable: b",
             &["A", "B"],
         ),
-        (vec![says("A", Status::error("a")), says("B", Status::SUCCESS)], "Error: a", &["A"]),
+        (
+            vec![says("A", Status::error("a")), says("B", Status::SUCCESS)],
+            "Error: a",
+            &["A"],
+        ),
         (
             vec![says("A", rejected("a")), says("B", rejected("b"))],
             "Unschedulable: a, b",
@@ -222,7 +279,9 @@ fn post_filters_are_asked_until_one_knows() {
     for (plugins, expected, asked) in table {
         let kit = Kit::new(plugins);
         let (view, state) = (kit.world.view(), CycleState::default());
-        let result = kit.profile.run_post_filter(&view, &state, &pod("p").build(), &Default::default());
+        let result = kit
+            .profile
+            .run_post_filter(&view, &state, &pod("p").build(), &Default::default());
         let calls: Vec<_> = asked.iter().map(|name| format!("{name}.post_filter")).collect();
         assert_eq!((result.status.to_string().as_str(), kit.calls()), (expected, calls));
     }
@@ -231,7 +290,10 @@ fn post_filters_are_asked_until_one_knows() {
 #[test]
 fn the_first_post_filter_with_a_word_on_the_nomination_decides_it() {
     let says = |name, nomination| actor(name).post_filter(PostFilterResult::new(rejected(name), nomination));
-    let (n1, n2) = (NominatedNode::Set(Symbol::new("n1")), NominatedNode::Set(Symbol::new("n2")));
+    let (n1, n2) = (
+        NominatedNode::Set(Symbol::new("n1")),
+        NominatedNode::Set(Symbol::new("n2")),
+    );
     let table = [
         ([NominatedNode::Keep, NominatedNode::Keep], NominatedNode::Keep),
         ([NominatedNode::Keep, NominatedNode::Clear], NominatedNode::Clear),
@@ -241,7 +303,9 @@ fn the_first_post_filter_with_a_word_on_the_nomination_decides_it() {
     for ([a, b], expected) in table {
         let kit = Kit::new(vec![says("A", a), says("B", b)]);
         let (view, state) = (kit.world.view(), CycleState::default());
-        let result = kit.profile.run_post_filter(&view, &state, &pod("p").build(), &Default::default());
+        let result = kit
+            .profile
+            .run_post_filter(&view, &state, &pod("p").build(), &Default::default());
         assert_eq!(result.nomination, expected);
     }
 }
@@ -253,7 +317,11 @@ fn reserve_ends_with_the_first_no_and_unreserve_undoes_all_in_reverse() {
         (Status::error("broken"), "Error: running Reserve plugin \"B\": broken"),
     ] {
         let says = |name, status| actor(name).reserve(status);
-        let kit = Kit::new(vec![says("A", Status::SUCCESS), says("B", status), says("C", Status::SUCCESS)]);
+        let kit = Kit::new(vec![
+            says("A", Status::SUCCESS),
+            says("B", status),
+            says("C", Status::SUCCESS),
+        ]);
         let (view, mut state, pod) = (kit.world.view(), CycleState::default(), pod("p").build());
         let node = view.nodes.iter().next().unwrap();
         let reserved = kit.profile.run_reserve(&view, &mut state, &pod, node);
@@ -273,7 +341,9 @@ fn permit_waits_have_a_limit_and_a_timer_each() {
         actor("B").permit((Status::SUCCESS, Duration::ZERO)),
         actor("C").permit(wait(Duration::from_secs(7))),
     ]);
-    let permitted = kit.profile.run_permit(&CycleState::default(), &pod("p").build(), Symbol::new("n1"));
+    let permitted = kit
+        .profile
+        .run_permit(&CycleState::default(), &pod("p").build(), Symbol::new("n1"));
     let waits = vec![
         (Symbol::new("A"), Duration::from_secs(15 * 60)),
         (Symbol::new("C"), Duration::from_secs(7)),
@@ -285,10 +355,21 @@ fn permit_waits_have_a_limit_and_a_timer_each() {
         (Status::error("broken"), "Error: running Permit plugin \"B\": broken"),
         (Status::SKIP, "Error: running Permit plugin \"B\": "),
     ] {
-        let plugins = vec![actor("A").permit(wait(hour)), actor("B").permit((status, hour)), actor("C").permit(wait(hour))];
+        let plugins = vec![
+            actor("A").permit(wait(hour)),
+            actor("B").permit((status, hour)),
+            actor("C").permit(wait(hour)),
+        ];
         let kit = Kit::new(plugins);
-        let permitted = kit.profile.run_permit(&CycleState::default(), &pod("p").build(), Symbol::new("n1"));
-        let PermitRun::Ended(status) = permitted else { panic!("{permitted:?}") };
-        assert_eq!((status.to_string().as_str(), kit.calls()), (expected, vec!["A.permit".to_owned(), "B.permit".to_owned()]));
+        let permitted = kit
+            .profile
+            .run_permit(&CycleState::default(), &pod("p").build(), Symbol::new("n1"));
+        let PermitRun::Ended(status) = permitted else {
+            panic!("{permitted:?}")
+        };
+        assert_eq!(
+            (status.to_string().as_str(), kit.calls()),
+            (expected, vec!["A.permit".to_owned(), "B.permit".to_owned()])
+        );
     }
 }

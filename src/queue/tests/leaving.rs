@@ -86,7 +86,12 @@ fn new_profiles_take_over_the_pods_of_their_names() {
 #[test]
 fn no_way_out_leaves_anything_behind() {
     let kit = Kit::new();
-    for (number, exit) in [Exit::Bound, Exit::Deleted, Exit::HandedOver].into_iter().cycle().take(999).enumerate() {
+    for (number, exit) in [Exit::Bound, Exit::Deleted, Exit::HandedOver]
+        .into_iter()
+        .cycle()
+        .take(999)
+        .enumerate()
+    {
         let pod = plain(&format!("p{number}"));
         kit.queue.add(&pod);
         if number % 5 == 0 {
@@ -101,7 +106,10 @@ fn no_way_out_leaves_anything_behind() {
         }
         assert!(kit.queue.leave(&queued, exit));
     }
-    assert_eq!((kit.counts(), kit.queue.events_kept(), kit.queue.pods_out()), ([0; 4], 0, 0));
+    assert_eq!(
+        (kit.counts(), kit.queue.events_kept(), kit.queue.pods_out()),
+        ([0; 4], 0, 0)
+    );
     let totals = kit.queue.totals();
     assert_eq!(totals.entered, totals.bound + totals.deleted + totals.handed_over);
     assert_eq!(kit.metrics.pending_pods(crate::telemetry::QueueKind::Active), 0);

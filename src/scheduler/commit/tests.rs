@@ -40,7 +40,11 @@ fn placed(of: &[(Want, Option<usize>)], prefix: &str) -> Vec<usize> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn domains_fill_evenly_at_every_moment() {
     let pods: Vec<_> = (0..30)
-        .map(|number| want(&format!("even{number}")).label("app", "x").spread(1, ZONE, "app", "x"))
+        .map(|number| {
+            want(&format!("even{number}"))
+                .label("app", "x")
+                .spread(1, ZONE, "app", "x")
+        })
         .collect();
     let outcome = scheduled(3, 12, &pods).await;
     let mut by_zone = [0; 3];
@@ -54,12 +58,19 @@ async fn domains_fill_evenly_at_every_moment() {
 async fn first_pods_of_a_group_start_it_in_one_domain() {
     let member = |group: usize, number: usize| {
         let app = format!("g{group}");
-        want(&format!("{app}-{number}")).label("app", &app).near(ZONE, "app", &app)
+        want(&format!("{app}-{number}"))
+            .label("app", &app)
+            .near(ZONE, "app", &app)
     };
-    let pods: Vec<_> = (0..6).flat_map(|number| (0..15).map(move |group| member(group, number))).collect();
+    let pods: Vec<_> = (0..6)
+        .flat_map(|number| (0..15).map(move |group| member(group, number)))
+        .collect();
     let outcome = scheduled(3, 6, &pods).await;
     for group in 0..15 {
-        let mut zones: Vec<_> = placed(&outcome, &format!("g{group}-")).iter().map(|node| node % 3).collect();
+        let mut zones: Vec<_> = placed(&outcome, &format!("g{group}-"))
+            .iter()
+            .map(|node| node % 3)
+            .collect();
         assert_eq!(zones.len(), 6, "all of group {group} are placed");
         zones.dedup();
         assert_eq!(zones.len(), 1, "group {group} is in one zone");
@@ -70,12 +81,20 @@ async fn first_pods_of_a_group_start_it_in_one_domain() {
 async fn pods_that_shun_their_like_have_a_domain_each() {
     let loner = |group: usize, number: usize| {
         let app = format!("g{group}");
-        want(&format!("{app}-{number}")).label("app", &app).apart(ZONE, "app", &app)
+        want(&format!("{app}-{number}"))
+            .label("app", &app)
+            .apart(ZONE, "app", &app)
     };
-    let pods: Vec<_> = (0..5).flat_map(|number| (0..12).map(move |group| loner(group, number))).collect();
+    let pods: Vec<_> = (0..5)
+        .flat_map(|number| (0..12).map(move |group| loner(group, number)))
+        .collect();
     let outcome = scheduled(3, 6, &pods).await;
     for group in 0..12 {
-        assert_eq!(placed(&outcome, &format!("g{group}-")).len(), 3, "one of group {group} a zone");
+        assert_eq!(
+            placed(&outcome, &format!("g{group}-")).len(),
+            3,
+            "one of group {group} a zone"
+        );
     }
 }
 
@@ -130,7 +149,9 @@ async fn one_of_many_gets_the_last_slot_and_the_others_say_why() {
     for number in 0..109 {
         scene.create_json(kit::resident(number, "n0").json());
     }
-    let pods: Vec<_> = (0..58).map(|number| want(&format!("p{number}")).only_on("n0")).collect();
+    let pods: Vec<_> = (0..58)
+        .map(|number| want(&format!("p{number}")).only_on("n0"))
+        .collect();
     for pod in &pods {
         scene.create(pod);
     }

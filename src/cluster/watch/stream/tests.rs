@@ -34,6 +34,10 @@ fn only_a_version_that_cannot_be_gone_on_from_leads_to_a_new_list() {
         let start = watcher::Error::WatchStartFailed(kube::Error::Api(status(code, message)));
         let within = watcher::Error::WatchError(status(code, message));
         let list = watcher::Error::InitialListFailed(kube::Error::Api(status(code, message)));
-        assert_eq!([&start, &within, &list].map(is_lost), [at_start, inside, false], "{code} {message}");
+        assert_eq!(
+            [&start, &within, &list].map(is_lost),
+            [at_start, inside, false],
+            "{code} {message}"
+        );
     }
 }

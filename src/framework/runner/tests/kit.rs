@@ -205,7 +205,9 @@ impl Filter for Actor {
             return rejected("somebody was added");
         }
         let answers = self.filter.as_ref();
-        answers.and_then(|answers| answers.get(node.name.as_str()).cloned()).unwrap_or_default()
+        answers
+            .and_then(|answers| answers.get(node.name.as_str()).cloned())
+            .unwrap_or_default()
     }
 }
 

@@ -93,11 +93,15 @@ impl Want {
             let skew = i32::try_from(*skew).unwrap();
             built = built.spread(skew, key, "DoNotSchedule", &[(&pods.label, &pods.value)]);
         }
-        self.host.into_iter().fold(built, |built, host| built.node_selector(HOST, host))
+        self.host
+            .into_iter()
+            .fold(built, |built, host| built.node_selector(HOST, host))
     }
 
     fn is_of(&self, those: &Those) -> bool {
-        self.labels.iter().any(|(key, value)| *key == those.label && *value == those.value)
+        self.labels
+            .iter()
+            .any(|(key, value)| *key == those.label && *value == those.value)
     }
 }
 
@@ -114,15 +118,25 @@ impl Shape {
     }
 
     fn domains(self, key: &str) -> usize {
-        if key == ZONE { self.zones.min(self.nodes) } else { self.nodes }
+        if key == ZONE {
+            self.zones.min(self.nodes)
+        } else {
+            self.nodes
+        }
     }
 
     /// What keeps `pod` off `node` while `placed` are where they are.
     pub(super) fn objection(self, pod: &Want, node: usize, placed: &[(&Want, usize)]) -> Option<String> {
         let together = |key: &str, other: usize| self.domain(key, node) == self.domain(key, other);
         for (other, at) in placed {
-            let shunned = pod.apart.iter().any(|rule| other.is_of(&rule.pods) && together(rule.key, *at));
-            let shuns = other.apart.iter().any(|rule| pod.is_of(&rule.pods) && together(rule.key, *at));
+            let shunned = pod
+                .apart
+                .iter()
+                .any(|rule| other.is_of(&rule.pods) && together(rule.key, *at));
+            let shuns = other
+                .apart
+                .iter()
+                .any(|rule| pod.is_of(&rule.pods) && together(rule.key, *at));
             if shunned || shuns {
                 return Some(format!("{} is too near on n{at}", other.name));
             }
@@ -138,8 +152,7 @@ impl Shape {
         }
         for (skew, rule) in &pod.spread {
             let mut counts = vec![0_usize; self.domains(rule.key)];
-            for (other, at) in placed.iter().filter(|(other, _)| other.is_of(&rule.pods)) {
-                let _ = other;
+            for (_, at) in placed.iter().filter(|(other, _)| other.is_of(&rule.pods)) {
                 counts[self.domain(rule.key, *at)] += 1;
             }
             let least = counts.iter().min().copied().unwrap_or(0);

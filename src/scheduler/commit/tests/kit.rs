@@ -80,9 +80,16 @@ impl Scene {
         registry
             .register("Recorder", move |_| Ok(Arc::new(Recorder(Arc::clone(&noted)))))
             .unwrap();
-        let mut configuration = Loader::new(&PluginCatalogue::in_tree()).defaults().unwrap().configuration;
+        let mut configuration = Loader::new(&PluginCatalogue::in_tree())
+            .defaults()
+            .unwrap()
+            .configuration;
         for profile in &mut configuration.profiles {
-            profile.plugins.multi_point.enabled.push(EnabledPlugin::new("Recorder", 1));
+            profile
+                .plugins
+                .multi_point
+                .enabled
+                .push(EnabledPlugin::new("Recorder", 1));
         }
         let gates = FeatureGates::default();
         let metrics = metrics_for(&configuration, &registry, &gates, Exposition::default()).unwrap();
@@ -139,7 +146,9 @@ impl Scene {
     pub(super) fn refusal(&self, name: &str) -> Option<String> {
         let pod = self.server.store().get("", "pods", "default", name).ok()?.value();
         let conditions = pod["status"]["conditions"].as_array()?;
-        let refused = conditions.iter().find(|one| one["type"] == "PodScheduled" && one["status"] == "False")?;
+        let refused = conditions
+            .iter()
+            .find(|one| one["type"] == "PodScheduled" && one["status"] == "False")?;
         refused["message"].as_str().map(str::to_owned)
     }
 
@@ -150,12 +159,16 @@ impl Scene {
             }
         });
         let (counts, commits) = (self.counts(), self.commits());
-        assert!(waited.await.is_ok(), "{what} within {PATIENCE:?}: at first {counts:?}, {commits:?}");
+        assert!(
+            waited.await.is_ok(),
+            "{what} within {PATIENCE:?}: at first {counts:?}, {commits:?}"
+        );
     }
 
     /// Waits until everybody who can be placed is, looks at each commit with those before it, and says who is where.
     pub(super) async fn settle(self, wants: &[Want]) -> Vec<(Want, Option<usize>)> {
-        self.until("whoever fits is placed", |scene| scene.is_settled(wants)).await;
+        self.until("whoever fits is placed", |scene| scene.is_settled(wants))
+            .await;
         let commits = self.commits();
         let mut placed: Vec<(&Want, usize)> = Vec::new();
         for (name, node) in &commits {
@@ -165,7 +178,12 @@ impl Scene {
             assert_eq!(objection, None, "{want:?} on n{node} after {placed:?}");
             placed.push((want, node));
         }
-        let place = |want: &Want| commits.iter().find(|(name, _)| *name == want.name).map(|(_, node)| index(*node));
+        let place = |want: &Want| {
+            commits
+                .iter()
+                .find(|(name, _)| *name == want.name)
+                .map(|(_, node)| index(*node))
+        };
         let outcome = wants.iter().map(|want| (want.clone(), place(want))).collect();
         self.stop().await;
         outcome
@@ -177,7 +195,12 @@ impl Scene {
         if counts.active > 0 || commits.len() + counts.unschedulable + counts.backoff != wants.len() {
             return false;
         }
-        let node_of = |want: &Want| commits.iter().find(|(name, _)| *name == want.name).map(|(_, node)| index(*node));
+        let node_of = |want: &Want| {
+            commits
+                .iter()
+                .find(|(name, _)| *name == want.name)
+                .map(|(_, node)| index(*node))
+        };
         let placed: Vec<_> = wants.iter().filter_map(|want| Some((want, node_of(want)?))).collect();
         let fits = |want: &Want| (0..self.shape.nodes).any(|node| self.shape.objection(want, node, &placed).is_none());
         wants.iter().all(|want| node_of(want).is_some() || !fits(want))

@@ -42,7 +42,10 @@ impl Scene {
             deliveries,
             task,
         };
-        assert_eq!(scene.until("complete").await, ["restarted", "listed a", "listed b", "complete"]);
+        assert_eq!(
+            scene.until("complete").await,
+            ["restarted", "listed a", "listed b", "complete"]
+        );
         create(&scene.server, "x");
         assert_eq!(scene.until("applied x").await, ["applied x"]);
         scene
@@ -53,14 +56,19 @@ impl Scene {
         let mut seen = Vec::new();
         while seen.last().is_none_or(|told| told != last) {
             let next = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
-            let Ok(next) = next else { panic!("{last} does not come; so far {seen:?}") };
+            let Ok(next) = next else {
+                panic!("{last} does not come; so far {seen:?}")
+            };
             seen.push(next.unwrap());
         }
         seen
     }
 
     fn fault(&self, verb: &str, action: FaultAction) {
-        self.server.faults().add(FaultRule::on(verb, "pods").with(action)).unwrap();
+        self.server
+            .faults()
+            .add(FaultRule::on(verb, "pods").with(action))
+            .unwrap();
     }
 
     /// Nobody hears of what `change` does while it is done, and then the history is gone.
@@ -159,9 +167,7 @@ async fn a_right_that_is_missing_is_told_until_it_is_granted() {
     };
     tokio::time::timeout(Duration::from_secs(30), trouble).await.unwrap();
     server.faults().clear();
-    let recovers = async {
-        while deliveries.recv().await.as_deref() != Some("complete") {}
-    };
+    let recovers = async { while deliveries.recv().await.as_deref() != Some("complete") {} };
     tokio::time::timeout(Duration::from_secs(30), recovers).await.unwrap();
     assert_eq!(status.trouble(), None);
     task.abort();
