@@ -272,7 +272,7 @@ fn pods_of_a_node_that_is_gone_count_again_when_it_comes_back() {
 fn assume(cluster: &Cluster, uid: &str, node: &str) {
     let idx = cluster.find_node(Symbol::new(node)).unwrap();
     let (charge, incarnation) = (
-        cluster.pod(PodUid::parse(uid)).unwrap().charge.clone(),
+        Arc::clone(&cluster.pod(PodUid::parse(uid)).unwrap().charge),
         cluster.node(idx).unwrap().incarnation,
     );
     cluster
