@@ -4,6 +4,8 @@
 //! evaluation. Any other pod commits alone: it takes in all commits before its own, looks at the chosen node again, and
 //! keeps what its plugins reserve before anybody else commits.
 //!
+//! Does not: choose a node, or try again.
+//!
 //! Threads: the worker's. Locks: the commit lock, around ledger and Reserve plugins; it is never held over I/O.
 
 use std::sync::Arc;

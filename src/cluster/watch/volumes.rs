@@ -3,6 +3,8 @@
 //! Source of the fields: `staging/src/k8s.io/api/core/v1/types.go` and `storage/v1/types.go`, Kubernetes 1.36.
 //!
 //! Children in reading order: `wire` (the objects as JSON has them), `volume` and `translation`, `claim`, `storage`.
+//!
+//! Does not: keep the objects; see [`crate::cluster::VolumeCatalogue`].
 
 mod claim;
 mod storage;
