@@ -83,7 +83,7 @@ struct UnderWay {
     victims: FxHashMap<PodUid, Arc<AsyncMutex<bool>>>,
 }
 
-/// Evicts pods; see the [module](self).
+/// Evicts pods; how is said at the head of this module.
 #[derive(Debug)]
 pub struct Evictor(Arc<Work>);
 
