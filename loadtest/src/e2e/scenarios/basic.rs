@@ -116,7 +116,21 @@ pub async fn higher_priority_goes_first(world: &mut World) -> Result<()> {
     world
         .add_pod(pod("high").cpu("800m").priority_class("e2e-high"))
         .await?;
-    let _scheduler = world.scheduler().await?;
+    // One worker: of several, each takes a pod, and the important one would have to evict the other.
+    let config = "apiVersion: kubescheduler.config.k8s.io/v1\n\
+                  kind: KubeSchedulerConfiguration\n\
+                  ---\n\
+                  apiVersion: supercargo.io/v1alpha1\n\
+                  kind: SupercargoConfiguration\n\
+                  workers: 1\n";
+    let mut scheduler = world
+        .start(&Start {
+            name: "one-worker",
+            config: (!world.upstream).then_some(config),
+            ..Start::default()
+        })
+        .await?;
+    world.ready(&mut scheduler).await?;
     world.bound("high").await?;
     for name in ["low-a", "low-b"] {
         world.refused(name, "Unschedulable").await?;
