@@ -155,9 +155,7 @@ pub trait PodLister: Send + Sync {
     /// Pods nominated to a node.
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>>;
     /// All PodDisruptionBudgets; asked for by preemption alone.
-    fn budgets(&self) -> Vec<Arc<Budget>> {
-        Vec::new()
-    }
+    fn budgets(&self) -> Vec<Arc<Budget>>;
 }
 
 /// No pods anywhere.
@@ -170,6 +168,10 @@ impl PodLister for NoPods {
     }
 
     fn nominated_to(&self, _: NodeIdx) -> Vec<Arc<PodInfo>> {
+        Vec::new()
+    }
+
+    fn budgets(&self) -> Vec<Arc<Budget>> {
         Vec::new()
     }
 }

@@ -196,6 +196,10 @@ impl PodLister for Cluster {
         self.ledger.awaited_node(pod)
     }
 
+    fn budgets(&self) -> Vec<Arc<Budget>> {
+        self.budgets.lock().values().map(Arc::clone).collect()
+    }
+
     fn nominated_to(&self, node: NodeIdx) -> Vec<Arc<PodInfo>> {
         self.ledger
             .nominations(node)

@@ -212,7 +212,7 @@ impl Run {
         for key in &gone {
             let before = self.state.get(PODS, key).context("an evicted pod is not known")?;
             let fresh = json!({
-                "apiVersion": "v1", "kind": "Pod", "spec": before["spec"],
+                "apiVersion": "v1", "kind": "Pod", "spec": as_written(&before["spec"]),
                 "metadata": {
                     "namespace": key.0, "name": key.1, "labels": before["metadata"]["labels"],
                     "ownerReferences": before["metadata"]["ownerReferences"],
@@ -228,6 +228,25 @@ impl Run {
         }
         tokio::time::sleep(SETTLE * 2).await;
         Ok(())
+    }
+}
+
+/// A pod's spec as it can be created again: the API server has put the label keys of terms and constraints into their
+/// selectors, and takes no pod that has them in both.
+fn as_written(spec: &Value) -> Value {
+    let mut spec = spec.clone();
+    forget_label_keys(&mut spec);
+    spec
+}
+
+fn forget_label_keys(part: &mut Value) {
+    match part {
+        Value::Object(members) => {
+            members.retain(|name, _| name != "matchLabelKeys" && name != "mismatchLabelKeys");
+            members.values_mut().for_each(forget_label_keys);
+        }
+        Value::Array(items) => items.iter_mut().for_each(forget_label_keys),
+        _ => {}
     }
 }
 

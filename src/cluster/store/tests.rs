@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 
 use super::{Cluster, NodeChange, PodChange, Publisher};
-use crate::cluster::{LabelVisibility, NodeSpec, PodInfo};
+use crate::cluster::{Budget, LabelSelector, LabelVisibility, NodeSpec, PodInfo, PodLister};
 use crate::ids::{PodUid, Symbol};
 use crate::testing::{NodeBuilder, PodBuilder, node, pod};
 
@@ -380,4 +380,26 @@ fn our_own_word_read_back_does_not_end_what_a_preemptor_waits_for() {
     assert_eq!(cluster.ledger.nominated_node(charge.uid), Some(n1));
     apply(&cluster, &p.resource_version(7));
     assert_eq!(cluster.ledger.nominated_node(charge.uid), None);
+}
+
+#[test]
+fn budgets_are_seen_by_those_who_preempt_until_they_go() {
+    let cluster = cluster();
+    let allowed = |cluster: &Cluster| -> Vec<i32> {
+        let seen: &dyn PodLister = cluster;
+        seen.budgets().iter().map(|budget| budget.allowed).collect()
+    };
+    let budget = |allowed| Budget {
+        namespace: Symbol::new("default"),
+        name: "b".into(),
+        selector: LabelSelector::Nothing,
+        allowed,
+        disrupted: Box::default(),
+    };
+    cluster.apply_budget(budget(1));
+    assert_eq!(allowed(&cluster), [1]);
+    cluster.apply_budget(budget(0));
+    assert_eq!(allowed(&cluster), [0]);
+    cluster.remove_budget(&(Symbol::new("default"), "b".into()));
+    assert_eq!(allowed(&cluster), [] as [i32; 0]);
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use supercargo_config::extender::Extender as ExtenderConfig;
 
 use super::kit::*;
-use crate::cluster::{PodInfo, PodLister};
+use crate::cluster::{Budget, PodInfo, PodLister};
 use crate::extender::{Extenders, VictimsAnswer, VictimsQuestion};
 use crate::ids::{NodeIdx, Symbol};
 use crate::preemption::Candidate;
@@ -23,6 +23,10 @@ impl PodLister for OnNodes {
     }
 
     fn nominated_to(&self, _: NodeIdx) -> Vec<Arc<PodInfo>> {
+        Vec::new()
+    }
+
+    fn budgets(&self) -> Vec<Arc<Budget>> {
         Vec::new()
     }
 }
