@@ -207,26 +207,31 @@ async fn kube_streaming_watcher_follows_a_pod(context: Context) -> ContractResul
     follow(context, watcher::Config::default().streaming_lists()).await
 }
 
-/// Uses kube's watcher as a scheduler does: list, then see a pod created, bound and deleted.
+/// Uses kube's watcher as a scheduler does: list, then see a pod created, bound and deleted. A streamed list starts from
+/// any version that the server has at hand: what it does not show yet, the watch does.
 async fn follow(context: Context, config: watcher::Config) -> ContractResult {
     for name in ["a", "b", "c"] {
         context.create_pod(name).await?;
     }
     let api: Api<Pod> = Api::namespaced(context.client.clone(), &context.namespace);
+    let streamed = config.initial_list_strategy == watcher::InitialListStrategy::StreamingList;
     let mut stream = watcher(api, config).boxed();
-    let mut listed = 0;
-    loop {
+    let mut listed = Vec::new();
+    let mut complete = false;
+    while !complete || listed.len() < 3 {
         let next = tokio::time::timeout(EVENT_TIMEOUT, stream.try_next())
             .await
             .map_err(failed)?;
         match next.map_err(failed)? {
             Some(watcher::Event::Init) => {}
-            Some(watcher::Event::InitApply(_)) => listed += 1,
-            Some(watcher::Event::InitDone) => break,
-            other => return Err(failed(format!("the list gives {other:?}"))),
+            Some(watcher::Event::InitApply(pod)) => listed.extend(pod.metadata.name),
+            Some(watcher::Event::Apply(pod)) if complete && streamed => listed.extend(pod.metadata.name),
+            Some(watcher::Event::InitDone) => complete = true,
+            other => return Err(failed(format!("the list gives {other:?} after {listed:?}"))),
         }
     }
-    ensure!(listed == 3, "{listed} pods were listed");
+    listed.sort();
+    ensure!(listed == ["a", "b", "c"], "these pods were listed: {listed:?}");
     context.create_pod("d").await?;
     context.bind("d", "n").await?;
     context
