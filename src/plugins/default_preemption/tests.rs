@@ -1,8 +1,14 @@
+//! Attempts of whole profiles with all default plugins, up to what PostFilter answers.
+
+mod budgets;
+mod choice;
+mod failures;
+
 use supercargo_config::{Loader, PluginCatalogue};
 
 use super::*;
-use crate::cluster::{Budget, LabelSelector, NodeInfo};
-use crate::framework::{Handle, PreFilter, PreFilterExtensions, PreFilterOutcome, PreFilterRun, Reads, Registry};
+use crate::cluster::{Budget, LabelSelector};
+use crate::framework::{Handle, PreFilterRun, Registry};
 use crate::ids::NodeIdx;
 use crate::plugins::check::{asking, world};
 use crate::testing::{NodeBuilder, PodBuilder, World, node};
@@ -253,37 +259,6 @@ fn budget(allowed: i32, disrupted: &[&str]) -> Arc<Budget> {
     })
 }
 
-#[test]
-fn budgets_protect_pods_beyond_what_they_allow() {
-    let victims = ["v1", "v2"].map(|name| placed(name, LOW, MEDIUM, "node1").label("app", "a"));
-    let mut attempt = Attempt::new(&nodes(1), &victims, &wanting(HIGH, 400));
-    attempt.budgets = vec![budget(1, &[])];
-    assert_eq!(attempt.all_candidates(), ["node1: v2 v1 (1 protected)"]);
-    attempt.budgets = vec![budget(1, &["v2"])];
-    assert_eq!(attempt.all_candidates(), ["node1: v1 v2"]);
-    attempt.budgets = vec![budget(0, &[]), budget(5, &[])];
-    assert_eq!(attempt.all_candidates(), ["node1: v1 v2 (2 protected)"]);
-}
-
-#[test]
-fn protected_pods_are_spared_before_others() {
-    let pods = [
-        placed("plain", LOW, MEDIUM, "node1").started("2026-01-01T00:00:01Z"),
-        placed("guarded", LOW, MEDIUM, "node1")
-            .label("app", "a")
-            .started("2026-01-01T00:00:02Z"),
-    ];
-    let mut attempt = Attempt::new(&nodes(1), &pods, &wanting(HIGH, LARGE));
-    assert_eq!(attempt.all_candidates(), ["node1: guarded"]);
-    attempt.budgets = vec![budget(0, &[])];
-    assert_eq!(attempt.all_candidates(), ["node1: plain"]);
-}
-
-const TWO_OF_FIVE: CandidateLimits = CandidateLimits {
-    percentage: 40,
-    absolute: 1,
-};
-
 /// Five nodes full of one pod each; `high` of them with pods that cannot be evicted.
 fn five(high: &[usize], protected: &[usize]) -> Attempt {
     let pods: Vec<_> = (1..=5)
@@ -298,19 +273,6 @@ fn five(high: &[usize], protected: &[usize]) -> Attempt {
         })
         .collect();
     Attempt::new(&nodes(5), &pods, &wanting(HIGH, LARGE))
-}
-
-#[test]
-fn the_search_begins_at_the_offset_and_ends_with_enough_candidates() {
-    let names = |attempt: &Attempt| attempt.candidates(TWO_OF_FIVE, 4);
-    assert_eq!(names(&five(&[], &[])), ["node5: v5", "node1: v1"]);
-    assert_eq!(names(&five(&[2, 5], &[])), ["node1: v1", "node3: v3"]);
-    let mut protected = five(&[2], &[5, 1]);
-    protected.budgets = vec![budget(0, &[])];
-    assert_eq!(
-        names(&protected),
-        ["node3: v3", "node5: v5 (1 protected)", "node1: v1 (1 protected)"]
-    );
 }
 
 #[test]
@@ -385,134 +347,6 @@ fn nodes_that_were_tried_say_why_they_cannot_be_helped() {
 }
 
 #[test]
-fn a_node_where_nobody_would_have_to_go_is_no_candidate() {
-    let mut attempt = Attempt::new(&nodes(1), &[placed("full", LOW, 500, "node1")], &wanting(HIGH, SMALL));
-    let full = attempt.world.view().pods.on_node(NodeIdx(0));
-    attempt.world.remove(&full[0], Symbol::new("node1"));
-    attempt
-        .world
-        .assume(&placed("v", LOW, SMALL, "node1").build(), Symbol::new("node1"));
-    let result = attempt.post_filter();
-    assert_eq!(result.status.code, Code::Error);
-    assert_eq!(
-        result.status.message(),
-        "preemption: expected at least one victim pod on node \"node1\""
-    );
-}
-
-#[test]
-fn priorities_at_their_limits_do_not_overflow() {
-    const SYSTEM: i32 = 2_000_001_000;
-    let three = |priority| ["a1", "a2", "a3"].map(|name| placed(name, priority, 150, "node1"));
-    for priority in [-10, i32::MIN] {
-        let mut pods = three(priority).to_vec();
-        pods.push(placed("b", priority, 450, "node2"));
-        let attempt = Attempt::new(&nodes(2), &pods, &wanting(0, 450));
-        assert_eq!(chosen(&attempt), ["node2"], "one victim and not three of {priority}");
-    }
-    let mut pods = three(i32::MAX - 1).to_vec();
-    pods.push(placed("b", SYSTEM, 450, "node2"));
-    let attempt = Attempt::new(&nodes(2), &pods, &wanting(i32::MAX, 450));
-    assert_eq!(chosen(&attempt), ["node2"]);
-    let lowest = Attempt::new(
-        &nodes(1),
-        &[placed("a", i32::MIN, 500, "node1")],
-        &wanting(i32::MIN, 450),
-    );
-    assert_eq!(chosen(&lowest), [] as [&str; 0], "nobody is below");
-}
-
-#[test]
-fn when_both_nodes_break_a_budget_the_highest_victim_decides() {
-    let guarded = |name: &str, priority, cpu, node: &str| placed(name, priority, cpu, node).label("app", "a");
-    let pods = [
-        placed("high", HIGH, 250, "node1"),
-        guarded("low", LOW, 250, "node1"),
-        guarded("mid", MID, 500, "node2"),
-    ];
-    let mut attempt = Attempt::new(&nodes(2), &pods, &wanting(10_000, 500));
-    attempt.budgets = vec![budget(0, &[])];
-    assert_eq!(
-        attempt.all_candidates(),
-        ["node1: high low (1 protected)", "node2: mid (1 protected)"]
-    );
-    assert_eq!(chosen(&attempt), ["node2"]);
-}
-
-#[test]
-fn budgets_are_preferred_and_not_absolute() {
-    let pods = [
-        placed("a", LOW, 500, "node1").label("app", "a"),
-        placed("b", 5, 500, "node2"),
-    ];
-    let mut attempt = Attempt::new(&nodes(2), &pods, &wanting(10, 500));
-    attempt.budgets = vec![budget(0, &[])];
-    assert_eq!(
-        chosen(&attempt),
-        ["node2"],
-        "no break, though its victim is more important"
-    );
-    let mut second = Attempt::new(&nodes(1), &pods[..1], &wanting(10, 500));
-    second.budgets = vec![budget(0, &[])];
-    assert_eq!(chosen(&second), ["node1"], "nothing else helps");
-}
-
-#[test]
-fn budgets_that_match_nothing_cost_nothing() {
-    let pods = [placed("v", LOW, 500, "node1").label("app", "a")];
-    let mut attempt = Attempt::new(&nodes(1), &pods, &wanting(HIGH, 400));
-    let everything = Budget {
-        selector: LabelSelector::compile(&[], &[]).unwrap(),
-        ..Budget::clone(&budget(0, &[]))
-    };
-    let elsewhere = Budget {
-        namespace: Symbol::new("elsewhere"),
-        ..Budget::clone(&budget(0, &[]))
-    };
-    attempt.budgets = vec![Arc::new(everything), Arc::new(elsewhere)];
-    assert_eq!(attempt.all_candidates(), ["node1: v"]);
-    let mut bare = Attempt::new(&nodes(1), &[placed("v", LOW, 500, "node1")], &wanting(HIGH, 400));
-    bare.budgets = vec![budget(0, &[])];
-    assert_eq!(bare.all_candidates(), ["node1: v"], "a pod without labels");
-}
-
-#[test]
-fn who_started_last_goes_first_and_an_equal_never() {
-    let victim = |name: &str, second: u8, node: &str| {
-        placed(name, LOW, 500, node).started(&format!("2026-01-01T00:00:{second:02}Z"))
-    };
-    let pods = [victim("v", 9, "node1"), victim("w", 3, "node2")];
-    assert_eq!(chosen(&Attempt::new(&nodes(2), &pods, &wanting(HIGH, 400))), ["node1"]);
-    let tie = [victim("v", 3, "node1"), victim("w", 3, "node2")];
-    assert_eq!(
-        chosen(&Attempt::new(&nodes(2), &tie, &wanting(HIGH, 400))),
-        ["node1", "node2"]
-    );
-    assert_eq!(
-        chosen(&Attempt::new(&nodes(2), &pods, &wanting(LOW, 400))),
-        [] as [&str; 0]
-    );
-}
-
-#[test]
-fn room_that_is_promised_to_others_is_not_counted_on() {
-    let mut attempt = Attempt::new(
-        &nodes(2),
-        &[placed("v", LOW, 400, "node1"), placed("w", MID, 400, "node2")],
-        &wanting(HIGH, 300),
-    );
-    assert_eq!(chosen(&attempt), ["node1"]);
-    let nominate = |attempt: &mut Attempt, priority| {
-        let other = asking("other", 300, -1).priority(priority).build();
-        attempt.world.nominate(&other, Symbol::new("node1"));
-    };
-    nominate(&mut attempt, MID);
-    assert_eq!(chosen(&attempt), ["node1"], "a weaker pod's nomination does not count");
-    nominate(&mut attempt, HIGH);
-    assert_eq!(chosen(&attempt), ["node2"]);
-}
-
-#[test]
 fn a_pod_is_held_back_while_others_are_evicted_for_it() {
     struct Evicting;
     impl crate::framework::Evict for Evicting {
@@ -545,69 +379,5 @@ fn a_pod_is_held_back_while_others_are_evicted_for_it() {
             "UnschedulableAndUnresolvable: waiting for the preemption for this pod to be finished".to_owned(),
             "Success: ".to_owned()
         )
-    );
-}
-
-/// A plugin that cannot think a pod of this name away.
-struct Stubborn(&'static str);
-
-impl Plugin for Stubborn {
-    fn name(&self) -> Symbol {
-        Symbol::new("test-plugin")
-    }
-
-    fn pre_filter(&self) -> Option<&dyn PreFilter> {
-        Some(self)
-    }
-}
-
-impl PreFilter for Stubborn {
-    fn pre_filter_reads(&self) -> Reads {
-        Reads::POD
-    }
-
-    fn pre_filter_pod(&self, _: &ClusterView<'_>, _: &mut CycleState, _: &PodInfo) -> PreFilterOutcome {
-        PreFilterOutcome::default()
-    }
-
-    fn extensions(&self) -> Option<&dyn PreFilterExtensions> {
-        Some(self)
-    }
-}
-
-impl PreFilterExtensions for Stubborn {
-    fn add_pod(&self, _: &mut CycleState, _: &PodInfo, _: &PodInfo, _: &NodeInfo) -> Status {
-        Status::SUCCESS
-    }
-
-    fn remove_pod(&self, _: &mut CycleState, pod: &PodInfo, other: &PodInfo, _: &NodeInfo) -> Status {
-        if *other.name == *self.0 {
-            Status::error(format!("failed to remove pod: {}", pod.name))
-        } else {
-            Status::SUCCESS
-        }
-    }
-}
-
-#[test]
-fn a_failure_on_one_node_matters_only_without_candidates() {
-    let attempt = |count| {
-        let mut registry = crate::plugins::registry();
-        registry
-            .register("test-plugin", |_| Ok(Arc::new(Stubborn("v1"))))
-            .unwrap();
-        let profile = profile(&registry, &["test-plugin"]);
-        let pods: Vec<_> = (1..=count)
-            .map(|at| placed(&format!("v{at}"), LOW, LARGE, &format!("node{at}")))
-            .collect();
-        Attempt::with_profile(profile, &nodes(count), &pods, &wanting(HIGH, LARGE))
-    };
-    assert_eq!(attempt(2).all_candidates(), ["node2: v2"]);
-    assert!(attempt(2).post_filter().status.is_success());
-    let failed = attempt(1).post_filter();
-    assert_eq!(failed.status.code, Code::Error);
-    assert_eq!(
-        failed.status.message(),
-        "preemption: running RemovePod on PreFilter plugin \"test-plugin\": failed to remove pod: p"
     );
 }
