@@ -38,6 +38,9 @@ pub use fence::Fence;
 use lock::{LeaseLock, LockError};
 use record::{Observed, Step};
 
+/// How often a process that waits says for whom: two schedulers that share a Lease by mistake show that way.
+const SAY_AGAIN: Duration = Duration::from_secs(60);
+
 /// What a process knows about the leadership.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum LeaderState {
@@ -45,6 +48,8 @@ pub enum LeaderState {
     Standby {
         /// The holder in the record; `None` before the first answer and while the Lease is free.
         holder: Option<String>,
+        /// Since when it holds the Lease, as it says itself.
+        since: Option<jiff::Timestamp>,
     },
     /// This process leads.
     Leading {
@@ -93,6 +98,8 @@ pub struct LeaderElector {
     state: watch::Sender<LeaderState>,
     slow_renewals: Arc<AtomicU64>,
     chance: StdRng,
+    /// When it was last said who holds the Lease.
+    said: Option<Instant>,
 }
 
 /// How one try to take or renew the Lease ended.
@@ -117,9 +124,13 @@ impl LeaderElector {
             lock: LeaseLock::new(client, &config),
             observed: Observed::default(),
             fence: Fence::closed(),
-            state: watch::Sender::new(LeaderState::Standby { holder: None }),
+            state: watch::Sender::new(LeaderState::Standby {
+                holder: None,
+                since: None,
+            }),
             slow_renewals: Arc::default(),
             chance: StdRng::seed_from_u64(config::seed()),
+            said: None,
             config,
         })
     }
@@ -178,7 +189,7 @@ impl LeaderElector {
             };
             match attempt {
                 Attempt::Held(sent) => return Some(sent),
-                Attempt::Other(holder) => self.show_standby(Some(holder)),
+                Attempt::Other(holder) => self.show_standby(holder),
                 Attempt::Failed => {}
             }
             let wake = self.next_look();
@@ -203,16 +214,30 @@ impl LeaderElector {
         }
     }
 
-    fn show_standby(&self, holder: Option<String>) {
-        self.state.send_if_modified(|state| {
-            let now = LeaderState::Standby { holder };
+    fn show_standby(&mut self, holder: String) {
+        let since = self.observed.acquired();
+        let is_new = self.state.send_if_modified(|state| {
+            let now = LeaderState::Standby {
+                holder: Some(holder.clone()),
+                since,
+            };
             let changed = *state != now;
             if changed {
-                tracing::info!(lease = %self.config.lease(), state = ?now, "waiting for the lease");
                 *state = now;
             }
             changed
         });
+        if is_new || self.said.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
+            self.said = Some(Instant::now());
+            let since = since.map_or_else(|| "unknown".to_owned(), |since| since.to_string());
+            tracing::info!(
+                lease = %self.config.lease(),
+                identity = %self.config.identity,
+                holder,
+                since,
+                "standing by: the lease is held by another process"
+            );
+        }
     }
 
     /// Renews until the deadline passes or the Lease is somebody else's; `None` when cancelled.

@@ -7,5 +7,6 @@ mod faults;
 mod kit;
 mod metrics;
 mod permit;
+mod reasons;
 mod volumes;
 mod writers;

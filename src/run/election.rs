@@ -67,8 +67,14 @@ impl Election {
         Some(move || {
             let leading = match &*state.borrow() {
                 LeaderState::Leading { since } => format!("leader since {since}"),
-                LeaderState::Standby { holder: Some(holder) } => return Ok(format!("standby, the leader is {holder}")),
-                LeaderState::Standby { holder: None } => return Ok("standby, no leader known".to_owned()),
+                LeaderState::Standby {
+                    holder: Some(holder),
+                    since,
+                } => {
+                    let since = since.map_or_else(String::new, |since| format!(" since {since}"));
+                    return Ok(format!("standby, the leader is {holder}{since}"));
+                }
+                LeaderState::Standby { holder: None, .. } => return Ok("standby, no leader known".to_owned()),
                 LeaderState::Lost { reason } => return Err(format!("the lease is lost: {reason}")),
                 LeaderState::Stopped => return Ok("stopped".to_owned()),
             };

@@ -1,5 +1,9 @@
 //! The whole scheduler with several workers on the embedded API server: pods that preempt others at the same time.
 
+mod conditions;
+mod rounds;
+mod starved;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -10,7 +14,7 @@ use supercargo_apiserver::{Server, ServerConfig, ServerHandle};
 use supercargo_config::{FeatureGates, Loader, PluginCatalogue, Settings};
 
 use super::*;
-use crate::client::{ClientOptions, Source};
+use crate::client::{ClientOptions, RateLimit, Source};
 use crate::framework::Activate as _;
 use crate::ids::PodUid;
 use crate::telemetry::Exposition;
@@ -24,9 +28,18 @@ struct Scene {
     scheduler: Scheduler,
 }
 
+/// What is special about a scheduler.
+#[derive(Default)]
+struct Special {
+    gates: &'static str,
+    /// Names of further profiles like the default one.
+    profiles: &'static [&'static str],
+    rate: Option<RateLimit>,
+}
+
 impl Scene {
     /// Nodes of 1 CPU, each full with a pod of 800m and priority 0 that holds on to it when it is deleted, or not.
-    async fn new(nodes: usize, holds: bool, gates: &str) -> Self {
+    async fn new(nodes: usize, holds: bool, gates: &'static str) -> Self {
         let server = Server::start(ServerConfig::default()).await.unwrap();
         for number in 0..nodes {
             let name = format!("n{number}");
@@ -38,19 +51,36 @@ impl Scene {
             }
             create(&server, &low);
         }
-        let loaded = Loader::new(&PluginCatalogue::in_tree()).defaults().unwrap();
+        let special = Special {
+            gates,
+            ..Special::default()
+        };
+        Self::over(server, &special).await
+    }
+
+    /// A scheduler that knows what there is and has not begun.
+    async fn over(server: ServerHandle, special: &Special) -> Self {
+        let mut configuration = Loader::new(&PluginCatalogue::in_tree())
+            .defaults()
+            .unwrap()
+            .configuration;
+        for name in special.profiles {
+            let mut profile = configuration.profiles[0].clone();
+            profile.scheduler_name = (*name).to_owned();
+            configuration.profiles.push(profile);
+        }
         let registry = crate::plugins::registry();
-        let gates = FeatureGates::parse(gates).unwrap();
-        let metrics = metrics_for(&loaded.configuration, &registry, &gates, Exposition::default()).unwrap();
+        let gates = FeatureGates::parse(special.gates).unwrap();
+        let metrics = metrics_for(&configuration, &registry, &gates, Exposition::default()).unwrap();
         let source = Source::Address(server.url());
         let options = ClientOptions {
             source,
-            rate: None,
+            rate: special.rate,
             binds_in_flight: 64,
         };
         let clients = ClientSet::new(&options, Some(&metrics)).unwrap();
         let options = SchedulerOptions {
-            configuration: loaded.configuration,
+            configuration,
             settings: Settings {
                 workers: 4,
                 ..Settings::default()
@@ -136,7 +166,7 @@ fn high(number: usize) -> PodBuilder {
     pod(&format!("high{number}")).cpu(800).priority(10)
 }
 
-async fn preemptors_at_once(gates: &str) {
+async fn preemptors_at_once(gates: &'static str) {
     const NODES: usize = 8;
     let scene = Scene::new(NODES, false, gates).await;
     let preemptors = 5;

@@ -68,6 +68,11 @@ impl Observed {
             .is_some_and(|spec| spec.holder_identity.as_deref() == Some(identity))
     }
 
+    /// Since when the holder has the Lease, as the record says.
+    pub(super) fn acquired(&self) -> Option<jiff::Timestamp> {
+        Some(self.spec()?.acquire_time.as_ref()?.0)
+    }
+
     /// When the last term seen ends.
     pub(super) fn term_end(&self) -> Option<Instant> {
         self.term.as_ref().map(|term| term.end)

@@ -1,5 +1,6 @@
 //! Elections against a small API server in memory, in paused time.
 
+mod clash;
 mod server;
 mod together;
 
@@ -66,12 +67,7 @@ async fn the_first_leads_and_the_second_waits() {
     let mut second = start(&store, "b");
     second
         .state
-        .wait_for(|state| {
-            *state
-                == LeaderState::Standby {
-                    holder: Some("a".to_owned()),
-                }
-        })
+        .wait_for(|state| matches!(state, LeaderState::Standby { holder: Some(holder), .. } if holder == "a"))
         .await
         .unwrap();
     sleep(Duration::from_secs(600)).await;

@@ -1,7 +1,11 @@
 //! What a scrape says after binds.
 
+use std::time::Duration;
+
 use super::kit::*;
-use crate::framework::Status;
+use crate::framework::{ActionType, ClusterEvent, EventObject, EventResource, Status};
+use crate::ids::Symbol;
+use crate::queue::Rejectors;
 use crate::testing::pod;
 
 impl Kit {
@@ -76,4 +80,88 @@ async fn a_refusal_is_recorded_with_its_status_and_what_it_undoes() {
             "Unreserve Success 1",
         ]
     );
+}
+
+/// Longer than a pod waits for an event.
+const OVERDUE: Duration = Duration::from_secs(301);
+
+impl Kit {
+    /// The next attempt ends with a rejection that a pod's leaving a node would help against.
+    fn reject_next(&self) {
+        let queued = self.queue.try_pop().unwrap();
+        self.queue
+            .add_unschedulable_if_not_present(queued, Rejectors::one(Symbol::new("Actor")));
+    }
+
+    /// Nobody tells the queue of what would help; much later it looks by itself.
+    fn sweep(&self) {
+        self.clock.advance(OVERDUE);
+        self.queue.flush_unschedulable();
+    }
+
+    /// A pod leaves a node, and the queue hears of it.
+    fn room_is_freed(&self) {
+        let object = EventObject::Pod {
+            old: Some(pod("leaver").on("n1").build()),
+            new: None,
+        };
+        let event = ClusterEvent::new(EventResource::AssignedPod, ActionType::DELETE);
+        self.queue.on_event(event, &object, None);
+    }
+
+    async fn bind_next(&self) {
+        self.submit(&[]);
+        self.settled().await;
+    }
+
+    fn bound_after_a_sweep(&self) -> u64 {
+        let page = self.metrics.exposition();
+        let line = page
+            .lines()
+            .find_map(|line| line.strip_prefix("scheduler_pod_scheduled_after_flush_total "));
+        line.and_then(|count| count.parse().ok()).unwrap_or_default()
+    }
+}
+
+#[tokio::test]
+async fn a_pod_bound_straight_after_a_sweep_tells_of_an_event_that_was_missed() {
+    let kit = Kit::new().await;
+    for (number, name) in ["a", "b", "c"].into_iter().enumerate() {
+        kit.create(&pod(name));
+        kit.reject_next();
+        kit.sweep();
+        kit.bind_next().await;
+        assert_eq!(kit.bound_after_a_sweep(), number as u64 + 1);
+    }
+}
+
+#[tokio::test]
+async fn pods_bound_for_another_reason_than_the_sweep_are_not_counted_as_missed() {
+    let kit = Kit::new().await;
+    // At the first attempt.
+    kit.create(&pod("first"));
+    kit.bind_next().await;
+    // After an event, in time.
+    kit.create(&pod("woken"));
+    kit.reject_next();
+    kit.clock.advance(Duration::from_secs(60));
+    kit.room_is_freed();
+    kit.bind_next().await;
+    // After an event that came when a sweep had found nothing.
+    kit.create(&pod("swept-in-vain"));
+    kit.reject_next();
+    kit.sweep();
+    kit.reject_next();
+    kit.clock.advance(Duration::from_secs(60));
+    kit.room_is_freed();
+    kit.bind_next().await;
+    // Not long enough in the queue.
+    kit.create(&pod("young"));
+    kit.reject_next();
+    kit.clock.advance(Duration::from_secs(299));
+    kit.queue.flush_unschedulable();
+    assert_eq!(kit.counts(), [0, 0, 1]);
+    kit.room_is_freed();
+    kit.bind_next().await;
+    assert_eq!((kit.bound_after_a_sweep(), kit.queue.totals().bound), (0, 4));
 }

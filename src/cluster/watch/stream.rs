@@ -1,8 +1,9 @@
 //! The watch of one kind: list, watch, bookmarks, relist when the server has forgotten, backoff when it is away.
 //!
 //! kube-runtime does the protocol; what is added here: one malformed object costs only itself, a kind that the server
-//! does not have is an empty list and looked for again later, a missing right is said once a minute, and why a watch does
-//! not come up can be read at any time ([`WatchStatus`]).
+//! does not have is an empty list and looked for again later, a missing right is said once a minute, why a watch does
+//! not come up can be read at any time ([`WatchStatus`]), and pauses between attempts grow until something is delivered
+//! (kube-runtime's own start afresh with each list that is asked for).
 //!
 //! Does not: keep objects. Each delivery goes on to whoever applies it, in order.
 //!
@@ -14,8 +15,6 @@ use std::time::Duration;
 
 use futures::StreamExt;
 use kube::api::Api;
-use kube::runtime::WatchStreamExt;
-use kube::runtime::utils::Backoff;
 use kube::runtime::watcher::{self, Event};
 use kube::{Client, Resource};
 use tokio::sync::mpsc;
@@ -135,17 +134,24 @@ where
 {
     let status = &parts.status;
     let mut said: Option<Nanos> = None;
-    let mut pauses = Pauses::default();
+    let (mut retries, mut pauses) = (Pauses::default(), Pauses::default());
     loop {
         let mut config = watcher::Config::default().any_semantic().page_size(PAGE_SIZE);
         config.field_selector = parts.field_selector.map(str::to_owned);
         let api: Api<Object<T>> = Api::all(parts.client.clone());
-        let mut events = watcher::watcher(api, config).backoff(Pauses::default()).boxed();
+        let mut events = watcher::watcher(api, config).boxed();
         let mut pause = LOOK_AGAIN;
+        // A list is asked for before it is known whether the server gives one: until then nothing has begun.
+        let mut is_asked_for = false;
         while let Some(event) = events.next().await {
             let delivery = match event {
+                Ok(Event::Init) => {
+                    is_asked_for = true;
+                    continue;
+                }
                 Ok(event) => {
                     status.trouble.lock().take();
+                    retries.reset();
                     translate(event)
                 }
                 Err(error) if !T::GROUP.is_empty() && is_missing(&error) => {
@@ -153,10 +159,9 @@ where
                         kind = status.kind,
                         "the API server does not have this kind: it is not watched"
                     );
-                    for delivery in [Delivery::Restarted, Delivery::Complete] {
-                        if sender.send(wrap(delivery)).await.is_err() {
-                            return;
-                        }
+                    let empty = [wrap(Delivery::Restarted), wrap(Delivery::Complete)];
+                    if send_all(&sender, empty).await.is_err() {
+                        return;
                     }
                     break;
                 }
@@ -166,21 +171,35 @@ where
                         pause = pauses.next().unwrap_or(MAX_PAUSE);
                         break;
                     }
+                    tokio::time::sleep(retries.next().unwrap_or(MAX_PAUSE)).await;
                     continue;
                 }
             };
             if matches!(delivery, Delivery::Applied(_) | Delivery::Deleted(_)) {
                 pauses.reset();
             }
-            if matches!(delivery, Delivery::Restarted) {
+            let mut restarted = None;
+            if std::mem::take(&mut is_asked_for) {
                 parts.metrics.watch_relisted(status.kind);
+                restarted = Some(wrap(Delivery::Restarted));
             }
-            if sender.send(wrap(delivery)).await.is_err() {
+            let deliveries = restarted.into_iter().chain([wrap(delivery)]);
+            if send_all(&sender, deliveries).await.is_err() {
                 return;
             }
         }
         tokio::time::sleep(pause).await;
     }
+}
+
+async fn send_all<M>(
+    sender: &mpsc::Sender<M>,
+    messages: impl IntoIterator<Item = M>,
+) -> Result<(), mpsc::error::SendError<M>> {
+    for message in messages {
+        sender.send(message).await?;
+    }
+    Ok(())
 }
 
 fn translate<T>(event: Event<Object<T>>) -> Delivery<T> {
@@ -245,7 +264,7 @@ impl Iterator for Pauses {
     }
 }
 
-impl Backoff for Pauses {
+impl Pauses {
     fn reset(&mut self) {
         self.next = None;
     }

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, ensure};
 
 use crate::e2e::objects::{node, pod};
-use crate::e2e::wait::eventually;
+use crate::e2e::wait::{eventually, health};
 use crate::e2e::world::{Start, World};
 use crate::schedulers::Scheduler;
 
@@ -57,6 +57,11 @@ pub async fn killed_leader_is_followed(world: &mut World) -> Result<()> {
     let mut standby = world.start(&start).await?;
     world.ready(&mut standby).await?;
     let holder = world.lease_holder().await?.context("nobody holds the lease")?;
+    if !world.upstream {
+        let (_, text) = health(&standby, "/readyz?verbose").await?;
+        let told = format!("info: standby, the leader is {holder} since ");
+        ensure!(text.contains(&told), "a standby's readyz says {text}");
+    }
     world.add_pod(pod("before")).await?;
     world.bound("before").await?;
     ensure!(

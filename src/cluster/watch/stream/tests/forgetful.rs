@@ -147,30 +147,129 @@ async fn a_refusal_by_status_is_as_good_as_one_inside_the_watch() {
     }
 }
 
-#[tokio::test]
-async fn a_right_that_is_missing_is_told_until_it_is_granted() {
+/// Refuses to list or watch pods; how often it has can be asked.
+struct Refusal<'a> {
+    server: &'a ServerHandle,
+    id: u64,
+}
+
+const MANY: u64 = 1_000_000;
+
+impl<'a> Refusal<'a> {
+    fn of(server: &'a ServerHandle, verb: &str, code: u16) -> Self {
+        let action = FaultAction::Status {
+            code,
+            retry_after_seconds: None,
+        };
+        let rule = FaultRule::on(verb, "pods").with(action).times(MANY);
+        let id = server.faults().add(rule).unwrap();
+        Self { server, id }
+    }
+
+    fn count(&self) -> u64 {
+        let rules = self.server.faults().rules();
+        let rule = rules.iter().find(|(id, _)| *id == self.id);
+        MANY - rule.and_then(|(_, rule)| rule.remaining).unwrap()
+    }
+
+    async fn reaches(&self, count: u64) {
+        let reached = async {
+            while self.count() < count {
+                tokio::time::sleep(Duration::from_millis(2)).await;
+            }
+        };
+        tokio::time::timeout(Duration::from_secs(30), reached).await.unwrap();
+    }
+}
+
+/// Log lines of this thread.
+#[derive(Clone, Default)]
+struct Log(Arc<Mutex<Vec<u8>>>);
+
+impl std::io::Write for Log {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        self.0.lock().extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+impl Log {
+    fn begin() -> (Self, tracing::subscriber::DefaultGuard) {
+        let log = Self::default();
+        let writer = log.clone();
+        let subscriber = tracing_subscriber::fmt()
+            .with_writer(move || writer.clone())
+            .with_max_level(tracing::Level::WARN)
+            .with_ansi(false)
+            .finish();
+        (log, tracing::subscriber::set_default(subscriber))
+    }
+
+    /// Warnings of ours that a watch does not deliver.
+    fn complaints(&self) -> Vec<String> {
+        let text = String::from_utf8(self.0.lock().clone()).unwrap();
+        let ours = |line: &&str| line.contains("a watch does not deliver");
+        text.lines().filter(ours).map(str::to_owned).collect()
+    }
+}
+
+/// A watch whose lists are refused for a while.
+async fn refused(code: u16) {
+    let (log, _in_use) = Log::begin();
     let server = Server::start(ServerConfig::default()).await.unwrap();
-    let forbidden = FaultAction::Status {
-        code: 403,
-        retry_after_seconds: None,
+    let refusal = Refusal::of(&server, "list", code);
+    let clock = crate::clock::ManualClock::default();
+    let parts = WatchParts {
+        clock: Clock::Manual(clock.clone()),
+        ..parts(&server, "Pod")
     };
-    let rule = FaultRule::on("list", "pods").with(forbidden);
-    server.faults().add(rule).unwrap();
-    let parts = parts(&server, "Pod");
-    let status = Arc::clone(&parts.status);
+    let (status, metrics) = (Arc::clone(&parts.status), Arc::clone(&parts.metrics));
     let (sender, mut deliveries) = mpsc::channel(100);
+    let begun = Clock::Real.now();
     let task = tokio::spawn(watch(parts, sender, told));
-    let trouble = async {
-        while status.trouble().is_none() {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-    };
-    tokio::time::timeout(Duration::from_secs(30), trouble).await.unwrap();
+    refusal.reaches(3).await;
+    let trouble = status.trouble().unwrap();
+    assert!(
+        !status.is_synced() && trouble.contains("refused on purpose"),
+        "{trouble}"
+    );
+    let complaints = log.complaints();
+    assert_eq!(complaints.len(), 1, "{complaints:?}");
+    assert!(
+        complaints[0].contains(&trouble) && complaints[0].contains("Pod"),
+        "{complaints:?}"
+    );
+    clock.advance(SAY_AGAIN);
+    refusal.reaches(4).await;
+    // After 200, 400 and 800 ms.
+    let taken = Clock::Real.now().since(begun);
+    assert!(taken >= Duration::from_millis(1400), "{taken:?}");
     server.faults().clear();
-    let recovers = async { while deliveries.recv().await.as_deref() != Some("complete") {} };
-    tokio::time::timeout(Duration::from_secs(30), recovers).await.unwrap();
-    assert_eq!(status.trouble(), None);
+    let recovered = tokio::time::timeout(Duration::from_secs(30), deliveries.recv());
+    assert_eq!(
+        recovered.await.unwrap().as_deref(),
+        Some("restarted"),
+        "no list began before"
+    );
+    assert_eq!(deliveries.recv().await.as_deref(), Some("complete"));
+    assert_eq!((status.trouble(), log.complaints().len()), (None, 2));
+    let relists = "supercargo_watch_relists_total{kind=\"Pod\"} 1\n";
+    assert!(metrics.exposition().contains(relists), "one list was given");
     task.abort();
+}
+
+#[tokio::test]
+async fn a_right_that_is_missing_is_told_once_a_minute_and_asked_for_less_and_less_often() {
+    refused(403).await;
+}
+
+#[tokio::test]
+async fn a_server_that_is_not_well_is_told_of_once_a_minute_and_asked_less_and_less_often() {
+    refused(500).await;
 }
 
 #[tokio::test]
