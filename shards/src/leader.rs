@@ -189,7 +189,7 @@ impl LeaderElector {
             };
             match attempt {
                 Attempt::Held(sent) => return Some(sent),
-                Attempt::Other(holder) => self.show_standby(holder),
+                Attempt::Other(holder) => self.show_standby(&holder),
                 Attempt::Failed => {}
             }
             let wake = self.next_look();
@@ -214,11 +214,11 @@ impl LeaderElector {
         }
     }
 
-    fn show_standby(&mut self, holder: String) {
+    fn show_standby(&mut self, holder: &str) {
         let since = self.observed.acquired();
         let is_new = self.state.send_if_modified(|state| {
             let now = LeaderState::Standby {
-                holder: Some(holder.clone()),
+                holder: Some(holder.to_owned()),
                 since,
             };
             let changed = *state != now;

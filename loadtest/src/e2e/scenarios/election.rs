@@ -58,9 +58,13 @@ pub async fn killed_leader_is_followed(world: &mut World) -> Result<()> {
     world.ready(&mut standby).await?;
     let holder = world.lease_holder().await?.context("nobody holds the lease")?;
     if !world.upstream {
-        let (_, text) = health(&standby, "/readyz?verbose").await?;
         let told = format!("info: standby, the leader is {holder} since ");
-        ensure!(text.contains(&told), "a standby's readyz says {text}");
+        let says_so = async || {
+            let (_, text) = health(&standby, "/readyz?verbose").await?;
+            Ok(text.contains(&told).then_some(()))
+        };
+        let seen = eventually(says_so).await;
+        seen.context("a standby does not say for whom it waits")?;
     }
     world.add_pod(pod("before")).await?;
     world.bound("before").await?;
