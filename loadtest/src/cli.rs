@@ -252,8 +252,11 @@ async fn dispatch(command: Command) -> Result<ExitCode> {
         Command::Differential(command) => {
             let report = differential::run(&command.args).await?;
             emit(&report, &report.summary(), &command.output)?;
-            let good = report.disagreements.is_empty();
-            Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(if report.is_good() {
+                ExitCode::SUCCESS
+            } else {
+                ExitCode::FAILURE
+            })
         }
     }
 }

@@ -8,14 +8,18 @@
 //! them, and compared score by score. Pods that evict others come last, apart from the rest: there the evicted are put
 //! back between the turns.
 //!
+//! A pod about which they differ gets its turns once more, since somebody may have decided before a change had reached
+//! it. That is no excuse for an answer that is wrong now and then: the report has every such pod with what differed, and
+//! more than a few of them fail the run.
+//!
 //! kube-scheduler runs with `percentageOfNodesToScore: 100`, all candidates of a preemption looked at, and
 //! `OpportunisticBatching` off (it would reuse an earlier pod's scores and log none). Nodes are plain objects; there are
 //! no controllers: this module plays the part of the volume controller and of a provisioner.
 //!
 //! Does not: test several workers or timing, nor claims for devices.
 //!
-//! Children in reading order: `setup`, `cluster`, `pods`, `terms`, `volumes` (what is generated), `state` (the API server and a
-//! mirror of it), `podview`, `peerlog` (what schedulers say), `turn`, `judge`, `changes`, `preempt`, `events`,
+//! Children in reading order: `setup`, `cluster`, `pods`, `terms`, `volumes` (what is generated), `state` (the API server
+//! and a mirror of it), `podview`, `peerlog` (what schedulers say), `turn`, `judge`, `changes`, `preempt`, `events`,
 //! `report`.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -134,6 +138,7 @@ impl DifferentialArgs {
 /// When a part does not start, the server refuses something, or kube-scheduler decides nothing. Disagreements are in the
 /// report.
 pub async fn run(args: &DifferentialArgs) -> Result<DifferentialReport> {
+    anyhow::ensure!(args.pods > 0, "--pods 0 compares nothing");
     let seed = match args.seed {
         Some(seed) => seed,
         None => u64::from_le_bytes(random_bytes()?.first_chunk().copied().unwrap_or_default()) >> 16,
@@ -216,13 +221,10 @@ struct Take {
 impl Run {
     fn tell(&self, begun: Instant) {
         let DifferentialReport {
-            pods,
-            bound,
-            refused,
-            retaken,
-            ..
+            pods, bound, refused, ..
         } = self.report;
-        let (disagreements, seconds) = (self.report.disagreements.len(), begun.elapsed().as_secs());
+        let (disagreements, retaken) = (self.report.disagreements.len(), self.report.retaken.len());
+        let seconds = begun.elapsed().as_secs();
         tracing::info!(
             pods,
             bound,
@@ -248,11 +250,12 @@ impl Run {
             if take.differences.is_empty() {
                 break;
             }
+            let first = self.written(&take, "first-")?;
             turn::withdraw(&mut self.state, &self.view, &take.ours).await?;
             attached.reset(&mut self.state).await?;
             tokio::time::sleep(LONG_SETTLE).await;
             take = self.take(&pod, &attached).await?;
-            self.report.retaken += usize::from(take.differences.is_empty());
+            self.report.retake(first, &take.differences);
         }
         self.report
             .count(&template.features, matches!(take.answer, Answer::Node(_)));
@@ -321,24 +324,36 @@ impl Run {
         if take.differences.is_empty() {
             return Ok(());
         }
-        self.disagree(&take.peer, &take.expected, take.differences.clone())
+        let disagreement = self.written(take, "")?;
+        self.report.disagreements.push(disagreement);
+        Ok(())
     }
 
-    fn disagree(&mut self, candidate: &Candidate, expected: &Decision, differences: Vec<String>) -> Result<()> {
+    /// Writes a difference down as a record, whose file name begins with `prefix`.
+    fn written(&self, take: &Take, prefix: &str) -> Result<Disagreement> {
+        let Take {
+            peer: candidate,
+            expected,
+            differences,
+            ..
+        } = take;
         let pod = full_name(&candidate.key);
         let default = || PathBuf::from(format!("differential-{}", self.report.seed));
         let folder = self.args.out.clone().unwrap_or_else(default);
         std::fs::create_dir_all(&folder).with_context(|| format!("cannot create {}", folder.display()))?;
-        let file = folder.join(format!("{}.jsonl", candidate.key.1));
+        let file = folder.join(format!("{prefix}{}.jsonl", candidate.key.1));
         let record = json!({
             "name": candidate.key.1, "theme": DIFFERENTIAL, "note": differences.join("; "), "config": null,
             "objects": self.state.objects(&candidate.key)?, "pod": candidate.object, "expect": expected,
         });
         write_private(&file, &format!("{record}\n"))?;
         let file = file.display().to_string();
-        tracing::error!(pod, file, "disagreement\n{}", report::readable(&differences));
-        self.report.disagreements.push(Disagreement { pod, differences, file });
-        Ok(())
+        tracing::error!(pod, file, "{prefix}disagreement\n{}", report::readable(differences));
+        Ok(Disagreement {
+            pod,
+            differences: differences.clone(),
+            file,
+        })
     }
 
     /// Keeps a pod that is bound, as the server now holds it, or takes it away with its claims.

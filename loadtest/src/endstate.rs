@@ -12,8 +12,8 @@ use crate::client::ApiClient;
 /// Objects a page.
 const PAGE: usize = 1_000;
 
-/// Reads all nodes and pods and checks them, counting the pods of one namespace or of all. Pods that were created and no longer exist are in no list: the caller
-/// compares the numbers.
+/// Reads all nodes and pods and checks them, counting the pods of one namespace or of all. Pods that were created and no
+/// longer exist are in no list: the caller compares the numbers.
 ///
 /// # Errors
 /// When they cannot be read.

@@ -12,11 +12,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use serde_json::Value;
+use serde_json::{Value, json};
 use supercargo_loadtest::client::{ApiClient, Endpoint};
 use supercargo_loadtest::controlplane::credentials::{User, kubeconfig};
 use supercargo_loadtest::controlplane::{ControlPlane, Options};
 use supercargo_loadtest::e2e::objects::{node, pod};
+use supercargo_loadtest::e2e::volume_controller::{PROVISIONER, VolumeController};
 use supercargo_loadtest::e2e::wait::{eventually, health};
 use supercargo_loadtest::process::{Launch, Managed, OnDrop, free_port, write_private};
 use supercargo_loadtest::schedulers::{Scheduler, own_binary};
@@ -261,6 +262,7 @@ impl Installed {
         let mut scheduler = self.start()?;
         let outcome = async {
             self.pods_are_bound_and_explained().await?;
+            self.volumes_are_bound(plane).await?;
             let lease = [
                 "get",
                 "lease",
@@ -362,6 +364,53 @@ impl Installed {
             Ok((node == "n1").then_some(()))
         });
         placed.await.context("nobody gives way to a pod of higher priority")
+    }
+
+    /// A pod with a claim for a volume that exists, and one for a volume that is made where it goes.
+    async fn volumes_are_bound(&self, plane: &ControlPlane) -> Result<()> {
+        let admin = kube::config::Kubeconfig::read_from(plane.kubeconfig(User::Admin))?;
+        let admin = kube::Config::from_custom_kubeconfig(admin, &Default::default()).await?;
+        let _controller = VolumeController::start(&kube::Client::try_from(admin)?);
+        let mut volumes = Vec::new();
+        for (class, provisioner) in [("kept", "kubernetes.io/no-provisioner"), ("made", PROVISIONER)] {
+            let objects = [
+                json!({
+                    "apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": {"name": class},
+                    "provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer",
+                }),
+                json!({
+                    "apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": class},
+                    "spec": {
+                        "storageClassName": class, "accessModes": ["ReadWriteOnce"],
+                        "resources": {"requests": {"storage": "1Gi"}},
+                    },
+                }),
+            ];
+            for object in objects {
+                self.kubectl.run_with(&["create", "-f", "-"], &object.to_string())?;
+            }
+            volumes.push(json!({"name": class, "persistentVolumeClaim": {"claimName": class}}));
+        }
+        let on_n2 = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": ["n2"]});
+        let volume = json!({
+            "apiVersion": "v1", "kind": "PersistentVolume", "metadata": {"name": "kept"},
+            "spec": {
+                "storageClassName": "kept", "accessModes": ["ReadWriteOnce"], "capacity": {"storage": "1Gi"},
+                "local": {"path": "/kept"},
+                "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [on_n2]}]}},
+            },
+        });
+        self.kubectl.run_with(&["create", "-f", "-"], &volume.to_string())?;
+        let keeper = pod("keeper").scheduler("supercargo").volumes(volumes).build();
+        let keeper = serde_json::to_string(&keeper)?;
+        self.kubectl.run_with(&["create", "-f", "-"], &keeper)?;
+        let placed = eventually(async || {
+            let node = self
+                .kubectl
+                .run(&["get", "pod", "keeper", "-o", "jsonpath={.spec.nodeName}"])?;
+            Ok((node == "n2").then_some(()))
+        });
+        placed.await.context("the pod with volumes is not bound")
     }
 }
 

@@ -65,6 +65,8 @@ pub fn apiserver(dir: &Path, credentials: &Credentials, etcd_port: u16, unlimite
         "--service-cluster-ip-range=10.0.0.0/16".to_owned(),
         "--disable-admission-plugins=ServiceAccount,TaintNodesByCondition".to_owned(),
         "--shutdown-delay-duration=0s".to_owned(),
+        // Events are counted and compared at the end of a run, and their hour as shipped may be over by then.
+        "--event-ttl=24h".to_owned(),
     ];
     if unlimited {
         args.extend(

@@ -7,6 +7,8 @@
 //!
 //! Does not: know anything about schedulers beyond their answers.
 
+use std::collections::BTreeMap;
+
 use anyhow::Result;
 
 use super::peerlog::Scores;
@@ -98,6 +100,12 @@ pub(super) fn disagreements(
     }
     match evaluated {
         Ok(mut actual) => {
+            let scored = actual.totals.as_ref().map_or(0, BTreeMap::len);
+            if matches!(peer, Answer::Node(_)) && expected.totals.is_none() && scored > 1 {
+                found.push(format!(
+                    "kube-scheduler logged no score, and {scored} nodes have one here"
+                ));
+            }
             actual.sort();
             actual.only_what_is_in(expected);
             found.extend(differences("evaluation", expected, &actual));
@@ -111,8 +119,6 @@ pub(super) fn disagreements(
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     fn scores() -> Scores {
@@ -134,6 +140,25 @@ mod tests {
         assert_eq!(disagreements(&peer, &expected, &Answer::None, evaluated()).len(), 1);
         let odd = Answer::Node("c".to_owned());
         assert_eq!(disagreements(&odd, &expected, &peer, evaluated()).len(), 1);
+    }
+
+    #[test]
+    fn scores_that_are_missing_from_the_log_are_a_difference() {
+        let peer = Answer::Node("a".to_owned());
+        let unread = recorded(&peer, &Scores::default());
+        let evaluated = |totals: &[(&str, i64)]| Decision {
+            winners: Some(vec!["a".to_owned()]),
+            totals: Some(
+                totals
+                    .iter()
+                    .map(|(node, total)| ((*node).to_owned(), *total))
+                    .collect(),
+            ),
+            ..Decision::default()
+        };
+        assert!(disagreements(&peer, &unread, &peer, Ok(evaluated(&[("a", 5)]))).is_empty());
+        let found = disagreements(&peer, &unread, &peer, Ok(evaluated(&[("a", 5), ("b", 4)])));
+        assert_eq!(found.len(), 1, "{found:?}");
     }
 
     #[test]

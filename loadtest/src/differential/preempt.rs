@@ -72,10 +72,11 @@ impl Run {
             if take.0.differences.is_empty() {
                 break;
             }
+            let first = self.written(&take.0, "first-")?;
             self.put_back(&take.0.ours).await?;
             tokio::time::sleep(LONG_SETTLE).await;
             take = self.take_room(&pod).await?;
-            self.report.retaken += usize::from(take.0.differences.is_empty());
+            self.report.retake(first, &take.0.differences);
         }
         let (mut take, evictions) = take;
         let is_room_made = evictions.nominated.is_some();

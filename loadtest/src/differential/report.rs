@@ -11,6 +11,9 @@ use super::pods::Feature;
 /// Differences of one pod that are shown, and characters of a line.
 const SHOWN: usize = 8;
 const WIDTH: usize = 400;
+/// Pods in a hundred whose turns may be taken again for nothing worse than a late event; a few in any run.
+const RETAKEN_PERCENT: usize = 1;
+const RETAKEN_ALWAYS: usize = 2;
 
 /// Decisions of pods with one feature.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
@@ -59,9 +62,9 @@ pub struct DifferentialReport {
     pub events: usize,
     /// Changes of nodes, namespaces and Services between decisions.
     pub changes: usize,
-    /// Pods whose turns were taken again because the first differed and the second did not: somebody had decided before
-    /// all events of the change before had reached it.
-    pub retaken: usize,
+    /// Pods whose turns were taken again because the first differed and the second did not, with the first's differences:
+    /// somebody had decided before all events of the change before had reached it, or is wrong now and then.
+    pub retaken: Vec<Disagreement>,
     /// By feature of the pods.
     pub features: BTreeMap<Feature, Coverage>,
     /// Every pod about which they disagree.
@@ -97,6 +100,19 @@ impl DifferentialReport {
         }
     }
 
+    /// Notes a pod whose turns were taken again, unless they differ again.
+    pub(super) fn retake(&mut self, first: Disagreement, second: &[String]) {
+        if second.is_empty() {
+            self.retaken.push(first);
+        }
+    }
+
+    /// Whether nothing differs, and few turns had to be taken again.
+    #[must_use]
+    pub fn is_good(&self) -> bool {
+        self.disagreements.is_empty() && self.retaken.len() <= RETAKEN_ALWAYS.max(self.pods * RETAKEN_PERCENT / 100)
+    }
+
     /// A few lines for people.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -117,7 +133,9 @@ impl DifferentialReport {
         );
         text.push_str(&format!(
             "{} preemptors, {} victims; {} taken again\n",
-            self.preemptors, self.victims, self.retaken
+            self.preemptors,
+            self.victims,
+            self.retaken.len()
         ));
         for (feature, Coverage { bound, refused }) in &self.features {
             text.push_str(&format!(
@@ -125,16 +143,45 @@ impl DifferentialReport {
                 format!("{feature:?}")
             ));
         }
-        for Disagreement { pod, differences, file } in &self.disagreements {
-            text.push_str(&format!("DISAGREE {pod} ({file})\n"));
+        let found = self.retaken.iter().map(|one| ("AT FIRST", one));
+        for (word, one) in found.chain(self.disagreements.iter().map(|one| ("DISAGREE", one))) {
+            let Disagreement { pod, differences, file } = one;
+            text.push_str(&format!("{word} {pod} ({file})\n"));
             text.push_str(&readable(differences));
         }
-        let word = if self.disagreements.is_empty() {
-            "no disagreement"
-        } else {
-            "disagreements"
+        let word = match (self.disagreements.is_empty(), self.is_good()) {
+            (true, true) => "no disagreement",
+            (true, false) => "no disagreement, but too many turns had to be taken again",
+            _ => "disagreements",
         };
         text.push_str(&format!("{}: {word}\n", self.disagreements.len()));
         text
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answers_that_are_wrong_now_and_then_fail_a_run() {
+        let first = || Disagreement {
+            pod: "a/p".to_owned(),
+            differences: vec!["process".to_owned()],
+            file: "f".to_owned(),
+        };
+        let mut report = DifferentialReport {
+            pods: 300,
+            ..DifferentialReport::default()
+        };
+        report.retake(first(), &["again".to_owned()]);
+        assert!(report.retaken.is_empty(), "a disagreement is no late event");
+        for _ in 0..3 {
+            report.retake(first(), &[]);
+            assert!(report.is_good(), "{}", report.summary());
+        }
+        report.retake(first(), &[]);
+        assert!(!report.is_good() && report.disagreements.is_empty());
+        assert!(report.summary().contains("AT FIRST a/p (f)"), "{}", report.summary());
     }
 }
