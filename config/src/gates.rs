@@ -96,7 +96,7 @@ const GATES: [Gate; 47] = [
     gate("SchedulerPopFromBackoffQ", Beta, true, Values::Default),
     gate("SchedulerQueueingHints", Locked, true, Values::Default),
     gate("SidecarContainers", Locked, true, Values::Default),
-    gate("StorageCapacityScoring", Alpha, false, Values::Default),
+    gate("StorageCapacityScoring", Alpha, false, Values::Any),
     gate("TaintTolerationComparisonOperators", Alpha, false, Values::Default),
     gate("TopologyAwareWorkloadScheduling", Alpha, false, Values::Default),
     gate("VolumeAttributesClass", Locked, true, Values::Default),
@@ -292,6 +292,7 @@ mod tests {
         assert!(!gates.enabled("NodeDeclaredFeatures"));
         assert!(!gates.enabled("GangScheduling"));
         assert!(FeatureGates::parse("WatchListClient=false,ContextualLogging=1").is_ok());
+        assert!(FeatureGates::parse("StorageCapacityScoring=true").is_ok());
         let again = FeatureGates::parse("NodeDeclaredFeatures=false,NodeDeclaredFeatures=true").unwrap();
         assert_eq!(again, FeatureGates::default());
     }

@@ -202,8 +202,8 @@ fn volume_binding(wire: WireVolumeBindingArgs, path: &str, cx: &mut Cx<'_>) -> V
     };
     let shape_path = format!("{path}.shape");
     let shape = match (cx.gates.enabled(STORAGE_CAPACITY_SCORING), wire.shape) {
-        (true, None) => Some(default_shape()),
-        (true, Some(points)) => Some(resources::shape(points, &shape_path, cx)),
+        (true, Some(points)) if !points.is_empty() => Some(resources::shape(points, &shape_path, cx)),
+        (true, _) => Some(default_shape()),
         (false, None) => None,
         (false, Some(points)) => {
             let value = format!("{} points", points.len());
@@ -213,4 +213,36 @@ fn volume_binding(wire: WireVolumeBindingArgs, path: &str, cx: &mut Cx<'_>) -> V
         }
     };
     VolumeBindingArgs { bind_timeout, shape }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Loader, PluginCatalogue};
+
+    /// The scores of the shape that a profile has, by the text of `args`.
+    fn scores(args: &str) -> Option<Vec<i64>> {
+        let catalogue = PluginCatalogue::in_tree();
+        let gates = FeatureGates::parse("StorageCapacityScoring=true").unwrap();
+        let file = format!(
+            "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n\
+             profiles: [{{pluginConfig: [{args}]}}]\n"
+        );
+        let loaded = Loader::new(&catalogue).gates(gates).load_str("f", &file).unwrap();
+        match loaded.configuration.profiles[0].args("VolumeBinding") {
+            Some(PluginArgs::VolumeBinding(args)) => {
+                let points = args.shape.as_ref()?;
+                Some(points.iter().map(|point| i64::from(point.score)).collect())
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn volumes_are_scored_by_capacity_where_the_gate_is_on() {
+        assert_eq!(scores(""), Some(vec![10, 0]));
+        assert_eq!(scores("{name: VolumeBinding, args: {shape: []}}"), Some(vec![10, 0]));
+        let own = "{name: VolumeBinding, args: {shape: [{utilization: 0, score: 0}, {utilization: 100, score: 7}]}}";
+        assert_eq!(scores(own), Some(vec![0, 7]));
+    }
 }
