@@ -6,10 +6,10 @@
 //!
 //! Does not: keep objects or find a pod's class by itself.
 //!
-//! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them);
+//! Children in reading order: `error`, `locate`, `text` (small pieces); `wire` (the objects as JSON has them), `parse`;
 //! `requests`, `affinity`, `selectors`, `ports`, `pod_volumes`, `pod`, `node`, `budget`, `owners`, `volumes`
-//! (compilation); `object` (items of kube-runtime's watchers); `stream` (the
-//! watch of one kind).
+//! (compilation); `object` (items of kube-runtime's watchers); `stream` (the watch of one
+//! kind).
 
 mod affinity;
 mod budget;
@@ -18,6 +18,7 @@ mod locate;
 mod node;
 mod object;
 mod owners;
+mod parse;
 mod pod;
 mod pod_volumes;
 mod ports;
@@ -35,7 +36,7 @@ use crate::cluster::{ClassTable, PodInfo};
 pub use budget::decode_budget;
 pub use error::DecodeError;
 pub use node::decode_node;
-pub use object::{BudgetObject, NodeObject, Object, PodObject, Watched, WithText};
+pub use object::{BudgetObject, NodeObject, Object, PodObject, Served, Watched, WithText};
 pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets};
 pub use pod::DecodedPod;
 pub use stream::{Delivery, WatchParts, WatchStatus, watch};

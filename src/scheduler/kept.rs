@@ -50,11 +50,11 @@ where
     fn apply(self: Box<Self>, ingest: &mut Ingest) {
         match self.delivery {
             Delivery::Restarted => {
-                ingest.listed.insert(T::KIND, FxHashSet::default());
+                ingest.listed.insert(T::SERVED.kind, FxHashSet::default());
             }
             Delivery::Listed(object) => {
                 if let Some(key) = key_of(&object) {
-                    ingest.listed.entry(T::KIND).or_default().insert(key);
+                    ingest.listed.entry(T::SERVED.kind).or_default().insert(key);
                 }
                 take(object, ingest);
             }
@@ -65,7 +65,7 @@ where
                 }
             }
             Delivery::Complete => {
-                let listed = ingest.listed.remove(T::KIND).unwrap_or_default();
+                let listed = ingest.listed.remove(T::SERVED.kind).unwrap_or_default();
                 let known = T::keys(&ingest.cluster);
                 for key in known.iter().filter(|key| !listed.contains(*key)) {
                     forget::<T>(key, ingest);
@@ -79,7 +79,7 @@ where
 fn take<T: Kept>(object: Object<T>, ingest: &Ingest) {
     match object.into_decoded() {
         Ok(object) => tell(object.put(&ingest.cluster), ingest),
-        Err(error) => ingest.skip(T::KIND, &*error),
+        Err(error) => ingest.skip(T::SERVED.kind, &*error),
     }
 }
 

@@ -28,7 +28,7 @@ type Start = fn(&Scheduler, &Arc<WatchStatus>, mpsc::Sender<Message>);
 /// The kinds that are kept as they come, each with how its watch is started.
 pub(super) fn kept_kinds() -> Vec<(Arc<WatchStatus>, Start)> {
     fn kind<T: Kept>() -> (Arc<WatchStatus>, Start) {
-        (WatchStatus::new(T::KIND), Scheduler::watch_kept::<T>)
+        (WatchStatus::new(T::SERVED.kind), Scheduler::watch_kept::<T>)
     }
     vec![
         kind::<Budget>(),

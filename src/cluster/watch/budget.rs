@@ -3,7 +3,8 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use crate::cluster::Budget;
-use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
+use crate::cluster::watch::error::DecodeError;
+use crate::cluster::watch::parse::{identity, parse};
 use crate::cluster::watch::text::text_of;
 use crate::cluster::watch::{selectors, wire};
 use crate::ids::Symbol;
@@ -19,28 +20,19 @@ pub fn decode_budget(json: &str) -> Result<Budget, DecodeError> {
 }
 
 pub(super) fn decode_with_identity(json: &str) -> Result<(Budget, ObjectMeta), DecodeError> {
-    let budget: wire::Budget<'_> = serde_json::from_str(json).map_err(|error| shape_error(KIND, json, &error))?;
+    let budget: wire::Budget<'_> = parse(KIND, json)?;
     let meta = budget.metadata.unwrap_or_default();
-    let (namespace, name) = (text_of(&meta.namespace), text_of(&meta.name));
-    if name.is_empty() {
-        return Err(Fault::new("metadata.name", "missing").of(KIND, namespace, name));
-    }
+    let identity = identity(KIND, &meta)?;
     let status = budget.status.unwrap_or_default();
     let disrupted = status.disrupted_pods.map(|pods| pods.0).unwrap_or_default();
     let mut disrupted: Box<[Box<str>]> = disrupted.iter().map(|(pod, _)| pod.as_str().into()).collect();
     disrupted.sort_unstable();
     let compiled = Budget {
-        namespace: Symbol::new(namespace),
-        name: name.into(),
+        namespace: Symbol::new(text_of(&meta.namespace)),
+        name: text_of(&meta.name).into(),
         selector: selectors::lenient(budget.spec.unwrap_or_default().selector.as_ref()),
         allowed: status.disruptions_allowed.unwrap_or_default(),
         disrupted,
     };
-    let identity = Salvaged {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: text_of(&meta.uid).to_owned(),
-        resource_version: text_of(&meta.resource_version).to_owned(),
-    };
-    Ok((compiled, identity.into_meta()))
+    Ok((compiled, identity))
 }

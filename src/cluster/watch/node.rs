@@ -1,9 +1,11 @@
 //! Compiles a node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
+use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
-use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
+use crate::cluster::watch::error::{DecodeError, Fault};
+use crate::cluster::watch::parse::{identity, parse};
 use crate::cluster::watch::pod::labels_of;
 use crate::cluster::watch::text::{RawAmounts, Text, quantity, text_of};
 use crate::cluster::watch::wire::{self, items};
@@ -21,27 +23,19 @@ pub fn decode_node(json: &str) -> Result<NodeSpec, DecodeError> {
 }
 
 pub(super) fn decode_with_identity(json: &str) -> Result<(NodeSpec, ObjectMeta), DecodeError> {
-    let node: wire::Node<'_> = serde_json::from_str(json).map_err(|error| shape_error("node", json, &error))?;
+    let node: wire::Node<'_> = parse("node", json)?;
     let meta = node.metadata.unwrap_or_default();
+    let identity = identity("node", &meta)?;
     let compiled = compile(&meta, &node.spec.unwrap_or_default(), &node.status.unwrap_or_default())
         .map_err(|fault| fault.of("node", "", text_of(&meta.name)))?;
-    let identity = Salvaged {
-        name: text_of(&meta.name).to_owned(),
-        uid: text_of(&meta.uid).to_owned(),
-        resource_version: text_of(&meta.resource_version).to_owned(),
-        ..Default::default()
-    };
-    Ok((compiled, identity.into_meta()))
+    Ok((compiled, identity))
 }
 
 fn compile(
-    meta: &wire::NodeMeta<'_>,
+    meta: &wire::Meta<'_, Option<&RawValue>>,
     spec: &wire::NodeSpec<'_>,
     status: &wire::NodeStatus<'_>,
 ) -> Result<NodeSpec, Fault> {
-    if text_of(&meta.name).is_empty() {
-        return Err(Fault::new("metadata.name", "missing"));
-    }
     let mut declared_features: Box<[Symbol]> = items(&status.declared_features).iter().map(Text::symbol).collect();
     declared_features.sort_unstable();
     let mut conditions: SmallVec<[(Symbol, Symbol); 4]> = items(&status.conditions)

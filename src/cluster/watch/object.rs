@@ -19,18 +19,38 @@ use crate::cluster::watch::node::decode_with_identity;
 use crate::cluster::watch::pod::DecodedPod;
 use crate::cluster::{Budget, NodeSpec, ObjectText};
 
+/// Where the API server serves a kind.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Served {
+    /// The API group; empty for the core group.
+    pub group: &'static str,
+    /// The version within the group.
+    pub version: &'static str,
+    /// As paths spell it.
+    pub plural: &'static str,
+    /// Such as `Pod`.
+    pub kind: &'static str,
+}
+
+impl Served {
+    /// Version 1 of a kind.
+    #[must_use]
+    pub const fn v1(group: &'static str, plural: &'static str, kind: &'static str) -> Self {
+        Self {
+            group,
+            version: "v1",
+            plural,
+            kind,
+        }
+    }
+}
+
 /// A kind of object that can be watched: where it is served and how it is decoded.
 pub trait Watched: Sized + Send + Sync + 'static {
     /// Namespaced or cluster-wide.
     type Scope;
-    /// Such as `Pod`.
-    const KIND: &'static str;
-    /// The API group; empty for the core group.
-    const GROUP: &'static str;
-    /// The version within the group.
-    const VERSION: &'static str;
-    /// As paths spell it.
-    const PLURAL: &'static str;
+    /// Where it is served.
+    const SERVED: Served;
     /// Decodes an object from JSON; name, namespace, UID and resource version are apart.
     ///
     /// # Errors
@@ -40,10 +60,7 @@ pub trait Watched: Sized + Send + Sync + 'static {
 
 impl Watched for DecodedPod {
     type Scope = NamespaceResourceScope;
-    const KIND: &'static str = "Pod";
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = "pods";
+    const SERVED: Served = Served::v1("", "pods", "Pod");
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         Self::from_json(json).map(|pod| {
@@ -55,10 +72,7 @@ impl Watched for DecodedPod {
 
 impl Watched for NodeSpec {
     type Scope = ClusterResourceScope;
-    const KIND: &'static str = "Node";
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = "nodes";
+    const SERVED: Served = Served::v1("", "nodes", "Node");
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         decode_with_identity(json)
@@ -67,10 +81,7 @@ impl Watched for NodeSpec {
 
 impl Watched for Budget {
     type Scope = NamespaceResourceScope;
-    const KIND: &'static str = "PodDisruptionBudget";
-    const GROUP: &'static str = "policy";
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = "poddisruptionbudgets";
+    const SERVED: Served = Served::v1("policy", "poddisruptionbudgets", "PodDisruptionBudget");
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         budget::decode_with_identity(json)
@@ -86,10 +97,7 @@ pub struct WithText<T> {
 
 impl<T: Watched> Watched for WithText<T> {
     type Scope = T::Scope;
-    const KIND: &'static str = T::KIND;
-    const GROUP: &'static str = T::GROUP;
-    const VERSION: &'static str = T::VERSION;
-    const PLURAL: &'static str = T::PLURAL;
+    const SERVED: Served = T::SERVED;
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         let (object, meta) = T::decode(json)?;
@@ -191,19 +199,19 @@ impl<T: Watched> kube::Resource for Object<T> {
     type Scope = T::Scope;
 
     fn kind((): &()) -> Cow<'_, str> {
-        T::KIND.into()
+        T::SERVED.kind.into()
     }
 
     fn group((): &()) -> Cow<'_, str> {
-        T::GROUP.into()
+        T::SERVED.group.into()
     }
 
     fn version((): &()) -> Cow<'_, str> {
-        T::VERSION.into()
+        T::SERVED.version.into()
     }
 
     fn plural((): &()) -> Cow<'_, str> {
-        T::PLURAL.into()
+        T::SERVED.plural.into()
     }
 
     fn meta(&self) -> &ObjectMeta {

@@ -4,41 +4,19 @@ use std::marker::PhantomData;
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
-use serde::Deserialize;
 
-use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
-use crate::cluster::watch::object::Watched;
+use crate::cluster::watch::error::DecodeError;
+use crate::cluster::watch::object::{Served, Watched};
+use crate::cluster::watch::parse::{identity, parse};
 use crate::cluster::watch::pod::labels_of;
 use crate::cluster::watch::text::text_of;
 use crate::cluster::watch::{selectors, wire};
 use crate::cluster::{LabelSelector, Labels, NamespaceLabels, OwnerKind, OwnerRef, OwnerSelector, ServiceSelector};
 use crate::ids::Symbol;
 
-fn parse<'a, T: Deserialize<'a>>(kind: &'static str, json: &'a str) -> Result<T, DecodeError> {
-    serde_json::from_str(json).map_err(|error| shape_error(kind, json, &error))
-}
-
-/// The identity of an object that must have a name.
-pub(super) fn identity(kind: &'static str, meta: &wire::Meta<'_>) -> Result<ObjectMeta, DecodeError> {
-    let (namespace, name) = (text_of(&meta.namespace), text_of(&meta.name));
-    if name.is_empty() {
-        return Err(Fault::new("metadata.name", "missing").of(kind, namespace, name));
-    }
-    Ok(Salvaged {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: text_of(&meta.uid).to_owned(),
-        resource_version: text_of(&meta.resource_version).to_owned(),
-    }
-    .into_meta())
-}
-
 impl Watched for NamespaceLabels {
     type Scope = ClusterResourceScope;
-    const KIND: &'static str = "Namespace";
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = "namespaces";
+    const SERVED: Served = Served::v1("", "namespaces", "Namespace");
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         let meta = parse::<wire::Namespace<'_>>("namespace", json)?
@@ -55,10 +33,7 @@ impl Watched for NamespaceLabels {
 
 impl Watched for ServiceSelector {
     type Scope = NamespaceResourceScope;
-    const KIND: &'static str = "Service";
-    const GROUP: &'static str = "";
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = "services";
+    const SERVED: Served = Served::v1("", "services", "Service");
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         let service: wire::WithMapSelector<'_> = parse("service", json)?;
@@ -78,12 +53,8 @@ impl Watched for ServiceSelector {
 pub trait OwnerOf: Send + Sync + Clone + std::fmt::Debug + 'static {
     /// The kind.
     const OWNER: OwnerKind;
-    /// As the API server spells it.
-    const KIND: &'static str;
-    /// Its group.
-    const GROUP: &'static str;
-    /// As paths spell it.
-    const PLURAL: &'static str;
+    /// Where it is served.
+    const SERVED: Served;
 }
 
 /// ReplicationControllers.
@@ -98,23 +69,17 @@ pub struct StatefulSets;
 
 impl OwnerOf for ReplicationControllers {
     const OWNER: OwnerKind = OwnerKind::ReplicationController;
-    const KIND: &'static str = "ReplicationController";
-    const GROUP: &'static str = "";
-    const PLURAL: &'static str = "replicationcontrollers";
+    const SERVED: Served = Served::v1("", "replicationcontrollers", "ReplicationController");
 }
 
 impl OwnerOf for ReplicaSets {
     const OWNER: OwnerKind = OwnerKind::ReplicaSet;
-    const KIND: &'static str = "ReplicaSet";
-    const GROUP: &'static str = "apps";
-    const PLURAL: &'static str = "replicasets";
+    const SERVED: Served = Served::v1("apps", "replicasets", "ReplicaSet");
 }
 
 impl OwnerOf for StatefulSets {
     const OWNER: OwnerKind = OwnerKind::StatefulSet;
-    const KIND: &'static str = "StatefulSet";
-    const GROUP: &'static str = "apps";
-    const PLURAL: &'static str = "statefulsets";
+    const SERVED: Served = Served::v1("apps", "statefulsets", "StatefulSet");
 }
 
 /// A controller of the kind that `K` says.
@@ -127,15 +92,12 @@ pub struct OwnerObject<K> {
 
 impl<K: OwnerOf> Watched for OwnerObject<K> {
     type Scope = NamespaceResourceScope;
-    const KIND: &'static str = K::KIND;
-    const GROUP: &'static str = K::GROUP;
-    const VERSION: &'static str = "v1";
-    const PLURAL: &'static str = K::PLURAL;
+    const SERVED: Served = K::SERVED;
 
     fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
         let (meta, selector) = match K::OWNER {
             OwnerKind::ReplicationController => {
-                let owner: wire::WithMapSelector<'_> = parse(K::KIND, json)?;
+                let owner: wire::WithMapSelector<'_> = parse(K::SERVED.kind, json)?;
                 let selector = owner.spec.unwrap_or_default().selector;
                 (
                     owner.metadata,
@@ -143,13 +105,13 @@ impl<K: OwnerOf> Watched for OwnerObject<K> {
                 )
             }
             OwnerKind::ReplicaSet | OwnerKind::StatefulSet => {
-                let owner: wire::WithSelector<'_> = parse(K::KIND, json)?;
+                let owner: wire::WithSelector<'_> = parse(K::SERVED.kind, json)?;
                 let selector = selectors::lenient(owner.spec.unwrap_or_default().selector.as_ref());
                 (owner.metadata, selector)
             }
         };
         let meta = meta.unwrap_or_default();
-        let identity = identity(K::KIND, &meta)?;
+        let identity = identity(K::SERVED.kind, &meta)?;
         let selector = OwnerSelector {
             namespace: Symbol::new(text_of(&meta.namespace)),
             owner: OwnerRef {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use smallvec::SmallVec;
 
-use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
+use crate::cluster::watch::error::{DecodeError, Fault, Salvaged};
+use crate::cluster::watch::parse::parse;
 use crate::cluster::watch::requests::{self, Requests};
 use crate::cluster::watch::text::{Pairs, Text, micros, symbol_of, text_of};
 use crate::cluster::watch::wire::{self, items};
@@ -45,7 +46,7 @@ impl DecodedPod {
     /// # Errors
     /// The JSON has not the shape of a pod, or a field that scheduling reads is wrong.
     pub fn from_json(json: &str) -> Result<Self, DecodeError> {
-        let pod: wire::Pod<'_> = serde_json::from_str(json).map_err(|error| shape_error("pod", json, &error))?;
+        let pod: wire::Pod<'_> = parse("pod", json)?;
         let meta = pod.metadata.unwrap_or_default();
         let compiled = compile(&meta, &pod.spec.unwrap_or_default(), &pod.status.unwrap_or_default());
         compiled.map_err(|fault| fault.of("pod", text_of(&meta.namespace), text_of(&meta.name)))

@@ -154,7 +154,7 @@ where
                     retries.reset();
                     translate(event)
                 }
-                Err(error) if !T::GROUP.is_empty() && is_missing(&error) => {
+                Err(error) if !T::SERVED.group.is_empty() && is_missing(&error) => {
                     tracing::info!(
                         kind = status.kind,
                         "the API server does not have this kind: it is not watched"

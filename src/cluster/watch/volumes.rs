@@ -20,8 +20,9 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 use k8s_openapi::{ClusterResourceScope, NamespaceResourceScope};
 use serde::Deserialize;
 
-use crate::cluster::watch::error::{DecodeError, Fault, Salvaged, shape_error};
-use crate::cluster::watch::object::Watched;
+use crate::cluster::watch::error::{DecodeError, Fault};
+use crate::cluster::watch::object::{Served, Watched};
+use crate::cluster::watch::parse::{identity, parse};
 use crate::cluster::watch::text::{Pairs, RawAmounts, Text, quantity, text_of};
 use crate::cluster::{
     CsiDriver, CsiNode, CsiStorageCapacity, PersistentVolume, PersistentVolumeClaim, StorageClass, VolumeAttachment,
@@ -40,16 +41,13 @@ pub trait VolumeResource: Watched + Clone + std::fmt::Debug {
 
 /// Declares where a kind is served and how it is compiled.
 macro_rules! volume_resource {
-    ($type:ty, $variant:ident, $scope:ty, $kind:literal, $group:literal, $plural:literal, $compile:path) => {
+    ($type:ty, $variant:ident, $scope:ty, $served:expr, $compile:path) => {
         impl Watched for $type {
             type Scope = $scope;
-            const KIND: &'static str = $kind;
-            const GROUP: &'static str = $group;
-            const VERSION: &'static str = "v1";
-            const PLURAL: &'static str = $plural;
+            const SERVED: Served = $served;
 
             fn decode(json: &str) -> Result<(Self, ObjectMeta), DecodeError> {
-                decode($kind, json, $compile)
+                decode(Self::SERVED.kind, json, $compile)
             }
         }
 
@@ -67,63 +65,49 @@ volume_resource!(
     PersistentVolume,
     Volume,
     ClusterResourceScope,
-    "PersistentVolume",
-    "",
-    "persistentvolumes",
+    Served::v1("", "persistentvolumes", "PersistentVolume"),
     volume::compile
 );
 volume_resource!(
     PersistentVolumeClaim,
     Claim,
     NamespaceResourceScope,
-    "PersistentVolumeClaim",
-    "",
-    "persistentvolumeclaims",
+    Served::v1("", "persistentvolumeclaims", "PersistentVolumeClaim"),
     claim::compile
 );
 volume_resource!(
     StorageClass,
     Class,
     ClusterResourceScope,
-    "StorageClass",
-    "storage.k8s.io",
-    "storageclasses",
+    Served::v1("storage.k8s.io", "storageclasses", "StorageClass"),
     storage::storage_class
 );
 volume_resource!(
     CsiNode,
     CsiNode,
     ClusterResourceScope,
-    "CSINode",
-    "storage.k8s.io",
-    "csinodes",
+    Served::v1("storage.k8s.io", "csinodes", "CSINode"),
     storage::csi_node
 );
 volume_resource!(
     CsiDriver,
     CsiDriver,
     ClusterResourceScope,
-    "CSIDriver",
-    "storage.k8s.io",
-    "csidrivers",
+    Served::v1("storage.k8s.io", "csidrivers", "CSIDriver"),
     storage::csi_driver
 );
 volume_resource!(
     CsiStorageCapacity,
     Capacity,
     NamespaceResourceScope,
-    "CSIStorageCapacity",
-    "storage.k8s.io",
-    "csistoragecapacities",
+    Served::v1("storage.k8s.io", "csistoragecapacities", "CSIStorageCapacity"),
     storage::capacity
 );
 volume_resource!(
     VolumeAttachment,
     Attachment,
     ClusterResourceScope,
-    "VolumeAttachment",
-    "storage.k8s.io",
-    "volumeattachments",
+    Served::v1("storage.k8s.io", "volumeattachments", "VolumeAttachment"),
     storage::attachment
 );
 
@@ -168,28 +152,19 @@ fn decode<'a, W, T>(
 where
     W: Deserialize<'a> + wire::Object<'a>,
 {
-    let object: W = serde_json::from_str(json).map_err(|error| shape_error(kind, json, &error))?;
+    let object: W = parse(kind, json)?;
     let none = wire::Meta::default();
     let meta = object.metadata().unwrap_or(&none);
+    let object_meta = identity(kind, meta)?;
     let (namespace, name) = (text_of(&meta.namespace), text_of(&meta.name));
-    let fail = |fault: Fault| fault.of(kind, namespace, name);
-    if name.is_empty() {
-        return Err(fail(Fault::new("metadata.name", "missing")));
-    }
     let identity = Identity {
         namespace: Symbol::new(namespace),
         name: name.into(),
         uid: text_of(&meta.uid).into(),
         resource_version: text_of(&meta.resource_version).into(),
     };
-    let compiled = compile(&identity, meta, &object).map_err(fail)?;
-    let salvaged = Salvaged {
-        namespace: namespace.to_owned(),
-        name: name.to_owned(),
-        uid: identity.uid.to_string(),
-        resource_version: identity.resource_version.to_string(),
-    };
-    Ok((compiled, salvaged.into_meta()))
+    let compiled = compile(&identity, meta, &object).map_err(|fault| fault.of(kind, namespace, name))?;
+    Ok((compiled, object_meta))
 }
 
 /// The storage among some amounts.

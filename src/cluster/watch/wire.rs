@@ -17,9 +17,10 @@ pub(super) fn items<T>(list: &List<T>) -> &[T] {
     list.as_deref().unwrap_or_default()
 }
 
+/// Metadata of any object; `A` is how much of its annotations is read.
 #[derive(Deserialize, Default)]
 #[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta<'a> {
+pub(super) struct Meta<'a, A = Option<IgnoredAny>> {
     #[serde(borrow)]
     pub(super) name: Option<Text<'a>>,
     pub(super) namespace: Option<Text<'a>>,
@@ -27,9 +28,19 @@ pub(super) struct Meta<'a> {
     pub(super) resource_version: Option<Text<'a>>,
     pub(super) generation: Option<i64>,
     pub(super) labels: Option<Pairs<'a, Text<'a>>>,
+    pub(super) annotations: A,
     pub(super) deletion_timestamp: Option<IgnoredAny>,
     pub(super) creation_timestamp: Option<Text<'a>>,
     pub(super) owner_references: List<OwnerReference<'a>>,
+}
+
+impl<'a, A> Meta<'a, A> {
+    /// The owner that is the controller.
+    pub(super) fn controller(&self) -> Option<&OwnerReference<'a>> {
+        items(&self.owner_references)
+            .iter()
+            .find(|owner| owner.controller == Some(true))
+    }
 }
 
 #[derive(Deserialize, Default)]
@@ -39,6 +50,7 @@ pub(super) struct OwnerReference<'a> {
     pub(super) api_version: Option<Text<'a>>,
     pub(super) kind: Option<Text<'a>>,
     pub(super) name: Option<Text<'a>>,
+    pub(super) uid: Option<Text<'a>>,
     pub(super) controller: Option<bool>,
 }
 
@@ -327,20 +339,9 @@ pub(super) struct Condition<'a> {
 #[serde(default)]
 pub(super) struct Node<'a> {
     #[serde(borrow)]
-    pub(super) metadata: Option<NodeMeta<'a>>,
+    pub(super) metadata: Option<Meta<'a, Option<&'a RawValue>>>,
     pub(super) spec: Option<NodeSpec<'a>>,
     pub(super) status: Option<NodeStatus<'a>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct NodeMeta<'a> {
-    #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
-    pub(super) uid: Option<Text<'a>>,
-    pub(super) resource_version: Option<Text<'a>>,
-    pub(super) labels: Option<Pairs<'a, Text<'a>>>,
-    pub(super) annotations: Option<&'a RawValue>,
 }
 
 #[derive(Deserialize, Default)]

@@ -25,8 +25,6 @@ pub(super) fn compile(
         .as_ref()
         .and_then(|resources| resources.requests.as_ref());
     let annotation = |key| value_of(meta.annotations.as_ref(), key);
-    let mut owners = items(&meta.owner_references).iter();
-    let controller = owners.find(|owner| owner.controller == Some(true));
     let phase = claim.status.as_ref().map_or("", |status| text_of(&status.phase));
     let volume_name = text_of(&spec.volume_name);
     Ok(PersistentVolumeClaim {
@@ -45,7 +43,7 @@ pub(super) fn compile(
         selected_node: annotation(SELECTED_NODE).map(Symbol::new),
         lost: phase == "Lost",
         terminating: meta.deletion_timestamp.is_some(),
-        controller: controller.map(|owner| PodUid::parse(text_of(&owner.uid))),
+        controller: meta.controller().map(|owner| PodUid::parse(text_of(&owner.uid))),
     })
 }
 

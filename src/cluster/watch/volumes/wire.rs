@@ -5,7 +5,12 @@ use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 
 use crate::cluster::watch::text::{Pairs, RawAmounts, Text};
-use crate::cluster::watch::wire::{CsiSource, DiskSource, Expression, LabelSelector, List, NodeSelector, Requirements};
+use crate::cluster::watch::wire::{
+    self, CsiSource, DiskSource, Expression, LabelSelector, List, NodeSelector, Requirements,
+};
+
+/// Metadata with all annotations.
+pub(super) type Meta<'a> = wire::Meta<'a, Option<Pairs<'a, Text<'a>>>>;
 
 /// A kind of object on the wire.
 pub(super) trait Object<'a> {
@@ -20,28 +25,6 @@ macro_rules! object {
             }
         }
     };
-}
-
-#[derive(Deserialize, Default)]
-#[serde(rename_all = "camelCase", default)]
-pub(super) struct Meta<'a> {
-    #[serde(borrow)]
-    pub(super) name: Option<Text<'a>>,
-    pub(super) namespace: Option<Text<'a>>,
-    pub(super) uid: Option<Text<'a>>,
-    pub(super) resource_version: Option<Text<'a>>,
-    pub(super) labels: Option<Pairs<'a, Text<'a>>>,
-    pub(super) annotations: Option<Pairs<'a, Text<'a>>>,
-    pub(super) deletion_timestamp: Option<IgnoredAny>,
-    pub(super) owner_references: List<Owner<'a>>,
-}
-
-#[derive(Deserialize, Default)]
-#[serde(default)]
-pub(super) struct Owner<'a> {
-    #[serde(borrow)]
-    pub(super) uid: Option<Text<'a>>,
-    pub(super) controller: Option<bool>,
 }
 
 #[derive(Deserialize, Default)]
