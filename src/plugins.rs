@@ -7,11 +7,12 @@
 //!
 //! Threads: plugins hold no mutable state but the counter behind preemption's offsets, which is atomic.
 //!
-//! Children in reading order: `normalize`, `hints` (shared pieces); `node_name` and its like (one check each);
+//! Children in reading order: `args`, `normalize`, `hints` (shared pieces); `node_name` and its like (one check each);
 //! `node_affinity`, `node_ports`, `node_resources_fit`, `node_resources_balanced_allocation`, `image_locality`;
 //! `inter_pod_affinity`, `pod_topology_spread` (pods count); `volume_restrictions`, `node_volume_limits`, `volume_zone`,
 //! `volume_binding`; `default_preemption`; `dynamic_resources`.
 
+mod args;
 #[cfg(test)]
 mod check;
 mod default_binder;
@@ -91,11 +92,6 @@ pub fn registry() -> Registry {
         debug_assert!(added.is_ok(), "two in-tree plugins are called {name}");
     }
     registry
-}
-
-/// What a plugin's factory says about args of another plugin's type.
-fn wrong_args(wanted: &str) -> String {
-    format!("want args to be of type {wanted}")
 }
 
 #[cfg(test)]

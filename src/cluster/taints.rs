@@ -45,6 +45,14 @@ pub struct Taint {
     pub effect: Effect,
 }
 
+impl Taint {
+    /// Whether one of them tolerates it.
+    #[must_use]
+    pub fn is_tolerated_by(&self, tolerations: &[Toleration]) -> bool {
+        tolerations.iter().any(|toleration| toleration.tolerates(self))
+    }
+}
+
 /// How a toleration compares.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TolerationOp {
@@ -91,5 +99,5 @@ pub fn first_untolerated<'t>(taints: &'t [Taint], tolerations: &[Toleration]) ->
     taints
         .iter()
         .filter(|taint| taint.effect.forbids())
-        .find(|taint| !tolerations.iter().any(|t| t.tolerates(taint)))
+        .find(|taint| !taint.is_tolerated_by(tolerations))
 }

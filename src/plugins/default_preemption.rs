@@ -11,7 +11,6 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, LazyLock};
 
-use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::DefaultPreemptionArgs;
 
 use crate::cluster::{ClusterView, PodInfo};
@@ -20,7 +19,7 @@ use crate::framework::{
     PluginContext, PostFilter, PostFilterResult, PreEnqueue, Preemption, Profile, QueueingHint, Reason, Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::wrong_args;
+use crate::plugins::args::own_args;
 use crate::preemption::{self, Advice, Adviser, CandidateLimits, Trial};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("DefaultPreemption"));
@@ -36,12 +35,7 @@ pub(super) struct DefaultPreemption {
 
 /// Makes the plugin from `DefaultPreemptionArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let defaults = DefaultPreemptionArgs::default();
-    let args = match context.args {
-        None => &defaults,
-        Some(PluginArgs::DefaultPreemption(args)) => args,
-        Some(_) => return Err(wrong_args("DefaultPreemptionArgs")),
-    };
+    let args = own_args::<DefaultPreemptionArgs>(context)?;
     Ok(Arc::new(DefaultPreemption {
         limits: CandidateLimits {
             percentage: args.min_candidate_nodes_percentage,

@@ -16,7 +16,7 @@ use crate::framework::{
     PostFilterResult, PreFilter, PreFilterOutcome, Profile, Reads, Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::hints::{changed_pod, queue_if};
+use crate::plugins::hints::after_own_change;
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("DynamicResources"));
 static NO_CLAIMS: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("no new claims to deallocate"));
@@ -77,10 +77,7 @@ fn not_evaluated(part: Unsupported) -> Status {
 
 /// Try again when the pod itself changes: nothing else in the cluster can help it.
 fn own_update() -> EventHint {
-    EventHint::when(EventResource::Pod, ActionType::UPDATE, |pod, event| {
-        queue_if(changed_pod(event)?.uid == pod.uid)
-    })
-    .by_class()
+    EventHint::when(EventResource::Pod, ActionType::UPDATE, after_own_change).by_class()
 }
 
 impl PostFilter for DynamicResources {

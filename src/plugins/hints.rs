@@ -37,6 +37,14 @@ pub(super) fn changed_pod(event: &EventObject) -> Result<&PodInfo, String> {
     }
 }
 
+/// Queue the pod if it is the one that changed.
+///
+/// # Errors
+/// The event is not about a pod that is there.
+pub(super) fn after_own_change(pod: &PodInfo, event: &EventObject) -> Hint {
+    queue_if(changed_pod(event)?.uid == pod.uid)
+}
+
 /// A node before its change, if it was there, and after.
 ///
 /// # Errors

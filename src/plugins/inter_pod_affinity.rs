@@ -25,14 +25,13 @@ mod tests;
 
 use std::sync::{Arc, LazyLock};
 
-use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::InterPodAffinityArgs;
 
 use crate::framework::{
     DomainCounts, EventHint, Filter, LabelsRead, Plugin, PluginContext, PreFilter, PreScore, Score,
 };
 use crate::ids::Symbol;
-use crate::plugins::wrong_args;
+use crate::plugins::args::own_args;
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("InterPodAffinity"));
 
@@ -46,12 +45,7 @@ pub(super) struct InterPodAffinity {
 
 /// Makes the plugin from `InterPodAffinityArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let defaults = InterPodAffinityArgs::default();
-    let args = match context.args {
-        None => &defaults,
-        Some(PluginArgs::InterPodAffinity(args)) => args,
-        Some(_) => return Err(wrong_args("InterPodAffinityArgs")),
-    };
+    let args = own_args::<InterPodAffinityArgs>(context)?;
     Ok(Arc::new(InterPodAffinity {
         hard_weight: i64::from(args.hard_pod_affinity_weight),
         ignores_placed_preferences: args.ignore_preferred_terms_of_existing_pods,

@@ -7,7 +7,6 @@
 
 use std::sync::{Arc, LazyLock};
 
-use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::NodeAffinityArgs;
 use supercargo_config::selectors::{NodeSelectorRequirement, NodeSelectorTerm as TermArgs};
 
@@ -17,9 +16,9 @@ use crate::framework::{
     PreFilter, PreFilterOutcome, PreScore, Reads, Score, Status,
 };
 use crate::ids::{NodeIdx, Symbol};
+use crate::plugins::args::own_args;
 use crate::plugins::hints::{changed_node, queue_if};
 use crate::plugins::normalize::ByGreatest;
-use crate::plugins::wrong_args;
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("NodeAffinity"));
 static POD_REASON: LazyLock<Symbol> =
@@ -42,11 +41,7 @@ struct Added {
 
 /// Makes the plugin from `NodeAffinityArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let added = match context.args {
-        None => Added::default(),
-        Some(PluginArgs::NodeAffinity(args)) => compile(args)?,
-        Some(_) => return Err(wrong_args("NodeAffinityArgs")),
-    };
+    let added = compile(&*own_args(context)?)?;
     Ok(Arc::new(NodeAffinity { added: Arc::new(added) }))
 }
 

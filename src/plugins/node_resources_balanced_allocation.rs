@@ -7,14 +7,13 @@
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
-use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::NodeResourcesBalancedAllocationArgs;
 
 use crate::cluster::{ClusterView, NodeInfo, PodInfo};
 use crate::framework::{CycleState, EventHint, LabelsRead, Plugin, PluginContext, PreScore, Reads, Score, Status};
 use crate::ids::{NodeIdx, Symbol};
+use crate::plugins::args::own_args;
 use crate::plugins::node_resources_fit::weighted_resources;
-use crate::plugins::wrong_args;
 use crate::resources::{Resource, Resources};
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("NodeResourcesBalancedAllocation"));
@@ -29,12 +28,7 @@ pub(super) struct NodeResourcesBalancedAllocation {
 
 /// Makes the plugin from `NodeResourcesBalancedAllocationArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let defaults = NodeResourcesBalancedAllocationArgs::default();
-    let args = match context.args {
-        None => &defaults,
-        Some(PluginArgs::NodeResourcesBalancedAllocation(args)) => args,
-        Some(_) => return Err(wrong_args("NodeResourcesBalancedAllocationArgs")),
-    };
+    let args = own_args::<NodeResourcesBalancedAllocationArgs>(context)?;
     let resources = weighted_resources(&args.resources)
         .iter()
         .map(|(resource, _)| *resource)

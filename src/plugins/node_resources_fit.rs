@@ -15,7 +15,6 @@ mod strategy;
 use std::sync::{Arc, LazyLock};
 
 use smallvec::SmallVec;
-use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::NodeResourcesFitArgs;
 
 use crate::cluster::{ClusterView, NodeInfo, NodeSpec, PodInfo};
@@ -25,8 +24,8 @@ use crate::framework::{
 };
 use crate::ids::Symbol;
 use crate::ledger::{Capacity, Checks};
+use crate::plugins::args::own_args;
 use crate::plugins::hints::{Hint, changed_node, changed_pod, deleted_pod, queue_if};
-use crate::plugins::wrong_args;
 use crate::resources::{Resource, Resources, is_extended};
 
 pub(super) use strategy::{Shape, weighted_resources};
@@ -77,12 +76,7 @@ struct Prepared(ScalarChecks);
 
 /// Makes the plugin from `NodeResourcesFitArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let defaults = NodeResourcesFitArgs::default();
-    let args = match context.args {
-        None => &defaults,
-        Some(PluginArgs::NodeResourcesFit(args)) => args,
-        Some(_) => return Err(wrong_args("NodeResourcesFitArgs")),
-    };
+    let args = own_args::<NodeResourcesFitArgs>(context)?;
     Ok(Arc::new(NodeResourcesFit {
         ignored: Ignored {
             resources: args.ignored_resources.iter().map(|name| Symbol::new(name)).collect(),

@@ -59,10 +59,7 @@ fn after_node_change(_: &PodInfo, event: &EventObject) -> Hint {
 }
 
 fn tolerates(pod: &PodInfo) -> bool {
-    pod.spec
-        .tolerations
-        .iter()
-        .any(|toleration| toleration.tolerates(&TAINT))
+    TAINT.is_tolerated_by(&pod.spec.tolerations)
 }
 
 impl Filter for NodeUnschedulable {

@@ -22,15 +22,13 @@ mod tests;
 
 use std::sync::{Arc, LazyLock};
 
-use supercargo_config::PluginArgs;
-
 use crate::cluster::{ClusterView, NodeInfo, PodClass, PodInfo};
 use crate::framework::{
     ActionType, CycleState, DomainCounts, DomainKey, EventHint, EventResource, Filter, LabelsRead, NormalizeScore,
     Plugin, PluginContext, PreFilter, PreFilterExtensions, PreFilterOutcome, PreScore, Reads, Score, Status,
 };
 use crate::ids::{NodeIdx, Symbol};
-use crate::plugins::wrong_args;
+use crate::plugins::args::own_args;
 use constraints::{Action, Constraint, Defaults};
 use hard::{HardState, Rejection, is_peer};
 use soft::{Lowest, SoftState};
@@ -51,11 +49,7 @@ pub(super) struct PodTopologySpread {
 
 /// Makes the plugin from `PodTopologySpreadArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let defaults = match context.args {
-        None => Defaults::system(),
-        Some(PluginArgs::PodTopologySpread(args)) => Defaults::from_args(args),
-        Some(_) => return Err(wrong_args("PodTopologySpreadArgs")),
-    };
+    let defaults = Defaults::from_args(&*own_args(context)?);
     Ok(Arc::new(PodTopologySpread {
         defaults: Arc::new(defaults),
     }))

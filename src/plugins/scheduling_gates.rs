@@ -7,7 +7,7 @@ use std::sync::LazyLock;
 use crate::cluster::PodInfo;
 use crate::framework::{ActionType, EventHint, EventResource, LabelsRead, Plugin, PreEnqueue, Status};
 use crate::ids::Symbol;
-use crate::plugins::hints::{changed_pod, queue_if};
+use crate::plugins::hints::after_own_change;
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("SchedulingGates"));
 
@@ -28,7 +28,7 @@ impl Plugin for SchedulingGates {
             EventHint::when(
                 EventResource::Pod,
                 ActionType::UPDATE_POD_GATES_ELIMINATED,
-                |pod, event| queue_if(changed_pod(event)?.uid == pod.uid),
+                after_own_change,
             )
             .by_class(),
         ])

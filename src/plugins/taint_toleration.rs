@@ -14,7 +14,7 @@ use crate::framework::{
     Score, Status,
 };
 use crate::ids::Symbol;
-use crate::plugins::hints::{Hint, changed_node, changed_pod, queue_if};
+use crate::plugins::hints::{Hint, after_own_change, changed_node, queue_if};
 use crate::plugins::normalize::ByGreatest;
 
 static NAME: LazyLock<Symbol> = LazyLock::new(|| Symbol::new("TaintToleration"));
@@ -40,10 +40,7 @@ impl Plugin for TaintToleration {
                 after_node_change,
             )
             .by_class(),
-            EventHint::when(EventResource::Pod, ActionType::UPDATE_POD_TOLERATION, |pod, event| {
-                queue_if(changed_pod(event)?.uid == pod.uid)
-            })
-            .by_class(),
+            EventHint::when(EventResource::Pod, ActionType::UPDATE_POD_TOLERATION, after_own_change).by_class(),
         ])
     }
 
@@ -89,12 +86,7 @@ impl Score for TaintToleration {
             .filter(|taint| taint.effect == Effect::PreferNoSchedule);
         let mut untolerated = 0;
         for taint in soft {
-            if !pod
-                .spec
-                .tolerations
-                .iter()
-                .any(|toleration| toleration.tolerates(taint))
-            {
+            if !taint.is_tolerated_by(&pod.spec.tolerations) {
                 untolerated += 1;
             }
         }

@@ -30,7 +30,6 @@ mod tests;
 use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
-use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::VolumeBindingArgs;
 
 use crate::cluster::{AssumeError, ClusterView, NodeInfo, PodInfo, PodVolume};
@@ -39,8 +38,8 @@ use crate::framework::{
     PreFilterOutcome, PreScore, Reads, Reserve, Score, Status,
 };
 use crate::ids::{NodeIdx, Symbol};
+use crate::plugins::args::own_args;
 use crate::plugins::node_resources_fit::Shape;
-use crate::plugins::wrong_args;
 use crate::telemetry::VolumeStage;
 use claims::Claims;
 use promise::Promise;
@@ -59,12 +58,7 @@ pub(super) struct VolumeBinding {
 
 /// Makes the plugin from `VolumeBindingArgs`.
 pub(super) fn make(context: &PluginContext<'_>) -> Result<Arc<dyn Plugin>, String> {
-    let defaults = VolumeBindingArgs::default();
-    let args = match context.args {
-        None => &defaults,
-        Some(PluginArgs::VolumeBinding(args)) => args,
-        Some(_) => return Err(wrong_args("VolumeBindingArgs")),
-    };
+    let args = own_args::<VolumeBindingArgs>(context)?;
     Ok(Arc::new(VolumeBinding {
         timeout: args.bind_timeout,
         shape: args.shape.as_deref().map(Shape::new),

@@ -1,4 +1,5 @@
 use serde_json::{Value, json};
+use supercargo_config::PluginArgs;
 use supercargo_config::selectors::{
     NodeAffinity as AffinityArgs, NodeSelector, NodeSelectorOperator, PreferredSchedulingTerm,
 };

@@ -1,3 +1,4 @@
+use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::ResourceSpec;
 
 use super::*;
