@@ -378,6 +378,8 @@ fn registered_events(plugins: &[Arc<dyn Plugin>]) -> Vec<RegisteredEvent> {
     registered
 }
 
+/// Everything that may help a pod for reasons that nobody told: what kube-scheduler takes (`UnrollWildCardResource`), and
+/// namespaces, whose labels say which pods a term with a namespace selector means.
 fn all_events() -> Vec<EventHint> {
     use EventResource as R;
     let resources = [
@@ -391,6 +393,7 @@ fn all_events() -> Vec<EventHint> {
         R::StorageClass,
         R::ResourceClaim,
         R::DeviceClass,
+        R::Namespace,
     ];
     resources
         .into_iter()

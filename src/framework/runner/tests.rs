@@ -7,7 +7,10 @@ use std::time::Duration;
 use kit::{Actor, Kit, rejected, unresolvable};
 
 use crate::cycle::full::{Evaluation, Outcome};
-use crate::framework::{Code, CycleState, NominatedNode, PermitRun, PostFilterResult, PreFilterRun, Status};
+use crate::framework::{
+    ActionType, ClusterEvent, Code, CycleState, EventResource, NominatedNode, PermitRun, PostFilterResult,
+    PreFilterRun, Status,
+};
 use crate::ids::Symbol;
 use crate::testing::pod;
 
@@ -35,6 +38,29 @@ fn pre_filtered(plugins: Vec<Actor>) -> (String, Vec<String>) {
         PreFilterRun::Failed(status) => status.to_string(),
     };
     (told, kit.calls())
+}
+
+#[test]
+fn rejections_by_a_plugin_that_declares_no_events_end_with_any_change_even_of_a_namespace() {
+    let kit = Kit::new(vec![
+        actor("A").refuses("n1", rejected("no")),
+        actor("B").scores([1, 2, 3]),
+    ]);
+    let wakes = |plugin: &str, resource| {
+        let (plugin, event) = (Symbol::new(plugin), ClusterEvent::new(resource, ActionType::UPDATE));
+        let mut of_plugin = kit.profile.events().iter().filter(|own| own.plugin == plugin);
+        of_plugin.any(|own| own.hint.event.matches(event))
+    };
+    for resource in [
+        EventResource::AssignedPod,
+        EventResource::Node,
+        EventResource::PersistentVolumeClaim,
+        EventResource::StorageClass,
+        EventResource::Namespace,
+    ] {
+        assert!(wakes("A", resource), "{resource:?}");
+        assert!(!wakes("B", resource), "a plugin that rejects nobody waits for nothing");
+    }
 }
 
 #[test]
