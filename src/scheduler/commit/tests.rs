@@ -32,6 +32,19 @@ async fn scheduled(zones: usize, nodes: usize, wants: &[Want]) -> Vec<(Want, Opt
     scene.settle(wants).await
 }
 
+/// Groups of `size` pods each, one pod of every group after the other: pod 2 of group 1 is `g1-2` and has the label
+/// `app: g1`, to which `rule` adds.
+fn groups(count: usize, size: usize, rule: impl Fn(Want, &str) -> Want) -> Vec<Want> {
+    let mut pods = Vec::new();
+    for number in 0..size {
+        for group in 0..count {
+            let app = format!("g{group}");
+            pods.push(rule(want(&format!("{app}-{number}")).label("app", &app), &app));
+        }
+    }
+    pods
+}
+
 fn placed(of: &[(Want, Option<usize>)], prefix: &str) -> Vec<usize> {
     let matching = of.iter().filter(|(want, _)| want.name.starts_with(prefix));
     matching.filter_map(|(_, node)| *node).collect()
@@ -56,15 +69,7 @@ async fn domains_fill_evenly_at_every_moment() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn first_pods_of_a_group_start_it_in_one_domain() {
-    let member = |group: usize, number: usize| {
-        let app = format!("g{group}");
-        want(&format!("{app}-{number}"))
-            .label("app", &app)
-            .near(ZONE, "app", &app)
-    };
-    let pods: Vec<_> = (0..6)
-        .flat_map(|number| (0..15).map(move |group| member(group, number)))
-        .collect();
+    let pods = groups(15, 6, |pod, app| pod.near(ZONE, "app", app));
     let outcome = scheduled(3, 6, &pods).await;
     for group in 0..15 {
         let mut zones: Vec<_> = placed(&outcome, &format!("g{group}-"))
@@ -79,15 +84,7 @@ async fn first_pods_of_a_group_start_it_in_one_domain() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn pods_that_shun_their_like_have_a_domain_each() {
-    let loner = |group: usize, number: usize| {
-        let app = format!("g{group}");
-        want(&format!("{app}-{number}"))
-            .label("app", &app)
-            .apart(ZONE, "app", &app)
-    };
-    let pods: Vec<_> = (0..5)
-        .flat_map(|number| (0..12).map(move |group| loner(group, number)))
-        .collect();
+    let pods = groups(12, 5, |pod, app| pod.apart(ZONE, "app", app));
     let outcome = scheduled(3, 6, &pods).await;
     for group in 0..12 {
         assert_eq!(
