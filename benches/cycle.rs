@@ -6,65 +6,33 @@
 
 #![expect(clippy::expect_used, reason = "a bench that cannot be set up fails")]
 
+mod scene;
+
 use std::collections::VecDeque;
 use std::hint::black_box;
-use std::sync::Arc;
 
 use criterion::{BenchmarkId, Criterion, criterion_group, criterion_main};
-use supercargo::cluster::{Cluster, LabelVisibility, NodeSpec, PodInfo, Publisher};
-use supercargo::cycle::{Decision, Engine, View, decide};
-use supercargo::framework::{Handle, Profile, Profiles};
-use supercargo::ids::{PodUid, Symbol};
-use supercargo::ledger::Charge;
-use supercargo::testing::{node, pod};
-use supercargo_config::{Loader, PluginCatalogue};
+use supercargo::cycle::Decision;
+use supercargo::ids::PodUid;
+use supercargo::testing::pod;
+
+use scene::{Scene, add_node, bench_node};
 
 struct World {
-    cluster: Cluster,
-    profile: Arc<Profile>,
-    view: View,
-    engine: Engine,
-    template: Arc<PodInfo>,
+    scene: Scene,
     placed: VecDeque<PodUid>,
-    next: u64,
 }
 
 impl World {
     fn new(nodes: usize) -> Self {
-        let loaded = Loader::new(&PluginCatalogue::in_tree())
-            .defaults()
-            .expect("the defaults load");
-        let profiles = Profiles::build(
-            &loaded.configuration,
-            &supercargo::plugins::registry(),
-            &Arc::new(Handle::default()),
-        );
-        let profile = Arc::clone(&profiles.expect("the default profile builds").all()[0]);
-        let cluster = Cluster::new(
-            [Symbol::new("default-scheduler")],
-            LabelVisibility::Keys(Default::default()),
-        );
-        for number in 0..nodes {
-            let name = format!("bench-{number}");
-            let spec = node(&name)
-                .cpu(4000)
-                .memory_gi(32)
-                .pods(110)
-                .zone(&format!("z{}", number % 3))
-                .build();
-            cluster.apply_node(NodeSpec::clone(&spec));
-        }
-        cluster.publish(&mut Publisher::default());
-        let template = pod("bench").cpu(100).memory_mi(500).build_in(&cluster.classes);
-        let view = View::new(&cluster);
+        let scene = Scene::new(&pod("bench").cpu(100).memory_mi(500), |cluster| {
+            for number in 0..nodes {
+                add_node(cluster, &bench_node(number).zone(&format!("z{}", number % 3)));
+            }
+        });
         let mut world = Self {
-            cluster,
-            profile,
-            view,
-            engine: Engine::default(),
-            template,
+            scene,
             placed: VecDeque::new(),
-            next: 1,
         };
         for _ in 0..nodes * 20 {
             world.place();
@@ -73,46 +41,29 @@ impl World {
     }
 
     fn place(&mut self) {
-        let uid = PodUid(u128::from(self.next));
-        self.next += 1;
-        let charge = Arc::new(Charge {
-            uid,
-            ..Charge::clone(&self.template.charge)
-        });
-        let pod = Arc::new(PodInfo {
-            uid,
-            charge,
-            ..PodInfo::clone(&self.template)
-        });
-        self.view.replay(&self.cluster);
-        let decision = decide(
-            &self.view,
-            &mut self.engine,
-            &self.cluster,
-            &self.profile,
-            &pod,
-            self.next,
-        );
-        let Decision::Node(node, _) = decision else {
+        let pod = self.scene.next_pod();
+        let Decision::Node(node, _) = self.scene.decide(&pod, self.scene.pods() + 1) else {
             panic!("half a cluster has room")
         };
         let incarnation = self
+            .scene
             .view
             .nodes()
             .get(node)
             .expect("the chosen node is there")
             .incarnation;
-        let checks = self.profile.reserve_checks(&pod);
-        self.cluster
+        let checks = self.scene.profile.reserve_checks(&pod);
+        self.scene
+            .cluster
             .ledger
             .reserve(&pod.charge, &checks, node, incarnation)
             .expect("nobody else reserves");
-        self.placed.push_back(uid);
+        self.placed.push_back(pod.uid);
     }
 
     fn retire(&mut self) {
         if let Some(uid) = self.placed.pop_front() {
-            self.cluster.ledger.remove(uid);
+            self.scene.cluster.ledger.remove(uid);
         }
     }
 }
@@ -126,7 +77,7 @@ fn steady_state(criterion: &mut Criterion) {
             bencher.iter(|| {
                 world.place();
                 world.retire();
-                black_box(world.next)
+                black_box(world.scene.pods())
             });
         });
     }

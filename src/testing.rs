@@ -9,11 +9,13 @@ mod node;
 mod pod;
 mod world;
 
-use std::sync::LazyLock;
+use std::sync::{Arc, LazyLock};
 
 use serde_json::Value;
+use supercargo_config::{Loader, PluginCatalogue};
 
 use crate::cluster::{ClassTable, LabelVisibility};
+use crate::framework::{Handle, Profile, Profiles};
 
 pub use node::{NodeBuilder, node};
 pub use pod::{PodBuilder, pod};
@@ -21,6 +23,20 @@ pub use world::World;
 
 /// The classes of all pods that builders make without a table of their own.
 static CLASSES: LazyLock<ClassTable> = LazyLock::new(|| ClassTable::new(LabelVisibility::All));
+
+/// The profile of the default configuration: all default plugins.
+///
+/// # Panics
+/// It cannot be built.
+#[must_use]
+pub fn default_profile() -> Arc<Profile> {
+    let loaded = Loader::new(&PluginCatalogue::in_tree())
+        .defaults()
+        .unwrap_or_else(|errors| panic!("{errors}"));
+    let (registry, handle) = (crate::plugins::registry(), Arc::new(Handle::default()));
+    let profiles = Profiles::build(&loaded.configuration, &registry, &handle).unwrap_or_else(|error| panic!("{error}"));
+    Arc::clone(&profiles.all()[0])
+}
 
 /// Sets the value under a path of member names; objects on the way are made, what is none is replaced.
 fn set(json: &mut Value, path: &[&str], value: Value) {

@@ -4,16 +4,14 @@
 use std::sync::Arc;
 
 use proptest::prelude::*;
-use supercargo_config::{Loader, PluginCatalogue};
 
 use super::*;
 use crate::cluster::{Effect, Image, LabelVisibility, Labels, NodeSpec, Publisher, Taint};
 use crate::cycle::full::{self, Outcome};
-use crate::framework::{Handle, Profiles};
 use crate::ids::{PodUid, Symbol};
 use crate::ledger::{Capacity, Charge};
 use crate::resources::Resources;
-use crate::testing::{PodBuilder, pod};
+use crate::testing::{PodBuilder, default_profile, pod};
 
 const NODES: u8 = 12;
 
@@ -75,14 +73,11 @@ struct World {
 
 impl World {
     fn new() -> Self {
-        let loaded = Loader::new(&PluginCatalogue::in_tree()).defaults().unwrap();
-        let registry = crate::plugins::registry();
-        let profiles = Profiles::build(&loaded.configuration, &registry, &Arc::new(Handle::default())).unwrap();
         let cluster = Cluster::new([Symbol::new("default-scheduler")], LabelVisibility::All);
         let view = View::new(&cluster);
         Self {
             cluster,
-            profile: Arc::clone(&profiles.all()[0]),
+            profile: default_profile(),
             view,
             engine: Engine::default(),
             publisher: Publisher::default(),
