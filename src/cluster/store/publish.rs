@@ -33,7 +33,8 @@ impl Cluster {
     }
 
     /// Publishes a snapshot that contains all changes so far, at a cost in nodes changed since the last one. Returns
-    /// how many nodes were renewed.
+    /// how many nodes were renewed. Changes that are about no node count too: a view that starts from a snapshot which
+    /// the log has outrun would start anew for ever.
     pub fn publish(&self, publisher: &mut Publisher) -> usize {
         let Publisher { cursor, dirty } = publisher;
         dirty.clear();
@@ -52,7 +53,7 @@ impl Cluster {
             images_changed = true;
             dirty.extend(self.records.iter().map(|record| *record.key()));
         }
-        if dirty.is_empty() && !images_changed {
+        if cursor.position() == next.next_change && replay != Replay::FellBehind {
             return 0;
         }
         #[expect(
