@@ -16,8 +16,8 @@ use crate::sync::Mutex;
 /// All of them.
 #[derive(Debug, Default)]
 pub struct Rules {
-    pods_by_term: Mutex<FxHashMap<PodAffinityTerm, usize>>,
-    terms: ArcSwap<Vec<PodAffinityTerm>>,
+    pods_by_term: Mutex<FxHashMap<Arc<PodAffinityTerm>, usize>>,
+    terms: ArcSwap<Vec<Arc<PodAffinityTerm>>>,
 }
 
 impl Rules {
@@ -35,18 +35,27 @@ impl Rules {
         terms_of(spec).iter().any(|term| pods_by_term.get(term) == Some(&1))
     }
 
-    /// Counts a pod that came.
+    /// Counts a pod that came. O(its terms), and O(all terms) when one of them is new.
     pub fn add(&self, spec: &PodSpec) {
         let mut pods_by_term = self.pods_by_term.lock();
+        let before = pods_by_term.len();
         for term in terms_of(spec) {
-            *pods_by_term.entry(term.clone()).or_insert(0) += 1;
+            match pods_by_term.get_mut(term) {
+                Some(pods) => *pods += 1,
+                None => {
+                    pods_by_term.insert(Arc::new(term.clone()), 1);
+                }
+            }
         }
-        self.share(&pods_by_term);
+        if pods_by_term.len() != before {
+            self.share(&pods_by_term);
+        }
     }
 
-    /// Counts a pod that went.
+    /// Counts a pod that went. O(its terms), and O(all terms) when one of them goes.
     pub fn remove(&self, spec: &PodSpec) {
         let mut pods_by_term = self.pods_by_term.lock();
+        let before = pods_by_term.len();
         for term in terms_of(spec) {
             if let Some(pods) = pods_by_term.get_mut(term) {
                 *pods -= 1;
@@ -55,15 +64,15 @@ impl Rules {
                 }
             }
         }
-        self.share(&pods_by_term);
+        if pods_by_term.len() != before {
+            self.share(&pods_by_term);
+        }
     }
 
-    /// Renews what readers see if the set of terms changed.
-    fn share(&self, pods_by_term: &FxHashMap<PodAffinityTerm, usize>) {
-        let shared = self.terms.load();
-        if shared.len() != pods_by_term.len() || shared.iter().any(|term| !pods_by_term.contains_key(term)) {
-            self.terms.store(Arc::new(pods_by_term.keys().cloned().collect()));
-        }
+    /// Renews what readers see.
+    fn share(&self, pods_by_term: &FxHashMap<Arc<PodAffinityTerm>, usize>) {
+        self.terms
+            .store(Arc::new(pods_by_term.keys().map(Arc::clone).collect()));
     }
 
     /// Whether a rule is about pods like `pod`. O(terms); the same for all pods of a class while the commit lock's epoch
