@@ -195,13 +195,12 @@ impl Work {
         self.under_way.lock().running.remove(&preemptor);
         match result {
             // Victims that went while the preemptor was held back wake it no more.
-            Ok(()) => self.parts.queue.ungate(preemptor),
+            Ok(()) | Err(Failed::Forbidden) => self.parts.queue.ungate(preemptor),
             Err(Failed::Error(error)) => {
                 let pod = eviction.preemptor.full_name();
                 tracing::warn!(pod, node = %eviction.node, error, "pods could not be evicted");
                 self.parts.queue.activate(&[preemptor]);
             }
-            Err(Failed::Forbidden) => {}
         }
     }
 

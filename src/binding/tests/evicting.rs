@@ -9,7 +9,7 @@ use supercargo_apiserver::faults::{FaultAction, FaultRule};
 
 use super::kit::*;
 use crate::cluster::PodInfo;
-use crate::framework::{Evict as _, Eviction, WaitingPods as _};
+use crate::framework::{Activate as _, Evict as _, Eviction, WaitingPods as _};
 use crate::ids::Symbol;
 use crate::ledger::PromiseState;
 use crate::queue::Rejectors;
@@ -184,8 +184,13 @@ async fn a_process_that_may_not_act_evicts_nobody() {
     let victims: Vec<_> = victims.iter().collect();
     let info = kit.preemptor("p", &victims);
     kit.may_act.store(false, Ordering::Relaxed);
+    kit.script.holds_back.store(true, Ordering::Relaxed);
+    kit.queue.activate(&[info.uid]);
+    assert_eq!(kit.counts(), [0, 0, 0], "held back");
+    kit.script.holds_back.store(false, Ordering::Relaxed);
     kit.evict(&info, &victims).unwrap();
     kit.pool.evictor().idle().await;
+    assert_eq!(kit.counts(), [0, 1, 0], "it is not held back for ever");
     assert_eq!((kit.leaving("a"), kit.leaving("b")), ((false, None), (false, None)));
     kit.written().await;
     assert!(kit.preempted().is_empty());

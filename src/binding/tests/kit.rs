@@ -17,8 +17,8 @@ use crate::cluster::{Cluster, ClusterView, LabelVisibility, NodeInfo, NodeSpec, 
 use crate::extender::Extenders;
 use crate::framework::{
     ActionType, ApiRequest, Bind, BindOutcome, CycleState, EventHint, EventObject, EventResource, Handle, Observer,
-    Plugin, PostBind, PreBind, PreBindAction, PreBindFailure, PreBindWork, Profile, Profiles, QueueSort, QueueingHint,
-    Registry, Reserve, SortKey, Status, VolumeRequest,
+    Plugin, PostBind, PreBind, PreBindAction, PreBindFailure, PreBindWork, PreEnqueue, Profile, Profiles, QueueSort,
+    QueueingHint, Registry, Reserve, SortKey, Status, VolumeRequest,
 };
 use crate::ids::{NodeIdx, PodUid, Symbol};
 use crate::ledger::{Checks, PromiseState};
@@ -37,6 +37,8 @@ pub(super) struct Script {
     pub(super) hang_in_pre_bind: AtomicBool,
     /// Requests and a wait in PreBind.
     pub(super) work: Mutex<Option<Arc<Work>>>,
+    /// PreEnqueue holds every pod back.
+    pub(super) holds_back: AtomicBool,
     pub(super) unreserved: Mutex<Vec<PodUid>>,
     pub(super) post_bound: Mutex<Vec<PodUid>>,
 }
@@ -93,6 +95,10 @@ impl Plugin for Actor {
         )])
     }
 
+    fn pre_enqueue(&self) -> Option<&dyn PreEnqueue> {
+        Some(self)
+    }
+
     fn queue_sort(&self) -> Option<&dyn QueueSort> {
         Some(self)
     }
@@ -111,6 +117,16 @@ impl Plugin for Actor {
 
     fn post_bind(&self) -> Option<&dyn PostBind> {
         Some(self)
+    }
+}
+
+impl PreEnqueue for Actor {
+    fn pre_enqueue_pod(&self, _: &PodInfo) -> Status {
+        if self.0.holds_back.load(Ordering::Relaxed) {
+            Status::unschedulable(Symbol::new("as told"))
+        } else {
+            Status::SUCCESS
+        }
     }
 }
 
