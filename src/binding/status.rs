@@ -40,6 +40,8 @@ struct Waiting {
     patch: StatusPatch,
     /// Another nomination is on its way, so that the pod as last seen does not say what stands there.
     superseding: bool,
+    /// The same of the condition.
+    restating: bool,
 }
 
 #[derive(Debug, Default)]
@@ -58,11 +60,13 @@ impl Pending {
     fn add(&mut self, patch: StatusPatch) -> bool {
         let uid = patch.pod.uid;
         let waiting = self.patches.get_mut(&uid);
-        let superseding = self.writing.contains(&uid)
-            || waiting
-                .as_ref()
-                .is_some_and(|it| it.patch.nominated != NominatedNode::Keep);
-        let mut new = Waiting { patch, superseding };
+        let writing = self.writing.contains(&uid);
+        let before = waiting.as_ref().map(|it| &it.patch);
+        let mut new = Waiting {
+            superseding: writing || before.is_some_and(|before| before.nominated != NominatedNode::Keep),
+            restating: writing || before.is_some_and(|before| before.condition.is_some()),
+            patch,
+        };
         if body(&new, jiff::Timestamp::UNIX_EPOCH).is_none() {
             return false;
         }
@@ -257,14 +261,18 @@ impl StatusWriter {
 
 /// The patch; `None`: nothing changes.
 fn body(waiting: &Waiting, now: jiff::Timestamp) -> Option<Value> {
-    let Waiting { patch, superseding } = waiting;
+    let Waiting {
+        patch,
+        superseding,
+        restating,
+    } = waiting;
     let pod = &patch.pod;
     let mut status = Map::new();
     if let Some((reason, message)) = &patch.condition {
         let known = pod.condition.as_ref();
         let same_status = known.is_some_and(|known| &*known.status == "False");
         let same = same_status && known.is_some_and(|known| *known.reason == **reason && *known.message == **message);
-        if !same {
+        if !same || *restating {
             let mut condition = json!({
                 "type": "PodScheduled",
                 "status": "False",
@@ -304,8 +312,12 @@ mod tests {
             condition,
             nominated,
         };
-        let superseding = false;
-        body(&Waiting { patch, superseding }, jiff::Timestamp::UNIX_EPOCH)
+        let waiting = Waiting {
+            patch,
+            superseding: false,
+            restating: false,
+        };
+        body(&waiting, jiff::Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -328,6 +340,28 @@ mod tests {
         // While it is being written.
         assert!(pending.add(patch(NominatedNode::Clear)));
         assert!(pending.finish(taken.patch.pod.uid));
+    }
+
+    #[test]
+    fn the_last_of_several_conditions_stands_even_if_it_is_the_one_that_was_seen() {
+        let mut pending = Pending::default();
+        let known = pod("a").condition("PodScheduled", "False", "Unschedulable", "no room");
+        let patch = |message: &str| StatusPatch {
+            pod: known.build(),
+            condition: Some(("Unschedulable".to_owned(), message.to_owned())),
+            nominated: NominatedNode::Keep,
+        };
+        let message = |waiting: &Waiting| {
+            let body = body(waiting, jiff::Timestamp::UNIX_EPOCH)?;
+            body["status"]["conditions"][0]["message"].as_str().map(str::to_owned)
+        };
+        assert!(!pending.add(patch("no room")), "nothing to write");
+        // While another one waits.
+        assert!(pending.add(patch("other")) && pending.add(patch("no room")));
+        let taken = pending.take().unwrap();
+        assert_eq!(message(&taken).as_deref(), Some("no room"));
+        // While it is being written.
+        assert!(pending.add(patch("no room")));
     }
 
     #[test]
