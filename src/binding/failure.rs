@@ -2,6 +2,7 @@
 //!
 //! Source: `pkg/scheduler/schedule_one.go` (`handleSchedulingFailure`), Kubernetes 1.36.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::binding::{EventWriter, PodEvent, PodEventKind, StatusPatch, StatusWriter};
@@ -9,9 +10,10 @@ use crate::clock::{Clock, Nanos};
 use crate::cluster::{Cluster, PodInfo};
 use crate::cycle::full::NO_NODES;
 use crate::framework::{
-    ActionType, ClusterEvent, Diagnosis, EventObject, EventResource, FitError, NodeStatuses, NominatedNode, Status,
+    ActionType, ClusterEvent, CycleState, Diagnosis, EventObject, EventResource, FitError, NodeStatuses, NominatedNode,
+    Status,
 };
-use crate::ids::NodeIdx;
+use crate::ids::{NodeIdx, Symbol};
 use crate::queue::{Exit, QueuedPodInfo, Rejectors, Requeued, SchedulingQueue};
 use crate::telemetry::{AttemptResult, Metrics};
 
@@ -160,6 +162,19 @@ impl FailureHandler {
         }
     }
 
+    /// Runs Unreserve for a pod whose cycle or bind panicked. What the plugins remembered went with the panic; they bear
+    /// to be called without it.
+    pub fn unreserve_after_panic(&self, queued: &QueuedPodInfo, node: Symbol) {
+        let unreserve = || {
+            queued
+                .profile
+                .run_unreserve(&mut CycleState::default(), &queued.pod, node);
+        };
+        if catch_unwind(AssertUnwindSafe(unreserve)).is_err() {
+            tracing::error!(pod = queued.pod.full_name(), "unreserve panicked too");
+        }
+    }
+
     /// Gives back the node that was reserved for a pod and tells those who wait for room.
     pub fn unreserve(&self, queued: &QueuedPodInfo) {
         self.free(&queued.pod);
@@ -218,7 +233,7 @@ impl FailureHandler {
         self.status.forget(pod.uid);
     }
 
-    pub(super) fn record_scheduled(&self, queued: &QueuedPodInfo, node: crate::ids::Symbol) {
+    pub(super) fn record_scheduled(&self, queued: &QueuedPodInfo, node: Symbol) {
         self.events.record(PodEvent {
             pod: Arc::clone(&queued.pod),
             reporter: queued.profile.name,
@@ -226,7 +241,7 @@ impl FailureHandler {
         });
     }
 
-    fn record(&self, pod: &Arc<PodInfo>, reporter: crate::ids::Symbol, note: String) {
+    fn record(&self, pod: &Arc<PodInfo>, reporter: Symbol, note: String) {
         self.events.record(PodEvent {
             pod: Arc::clone(pod),
             reporter,

@@ -21,7 +21,7 @@ use crate::binding::{BindTask, Evictor, Failure, FailureHandler, Slot, StatusPat
 use crate::clock::Clock;
 use crate::cluster::{Cluster, PodInfo};
 use crate::extender::Extenders;
-use crate::framework::{ApiRequest, BindOutcome, Code, CycleState, NominatedNode, Status, WaitingPods};
+use crate::framework::{ApiRequest, BindOutcome, Code, NominatedNode, Status, WaitingPods};
 use crate::ids::{PodUid, Symbol};
 use crate::queue::{Exit, SchedulingQueue};
 use crate::sync::Mutex;
@@ -157,11 +157,7 @@ impl BindingPool {
             tracing::error!(pod = copy.pod.full_name(), "binding panicked");
             self.metrics.panicked();
             self.waiting.remove(copy.pod.uid);
-            // What the plugins remembered went with the panic; Unreserve bears to be called without it.
-            let unreserve = || copy.profile.run_unreserve(&mut CycleState::default(), &copy.pod, node);
-            if catch_unwind(AssertUnwindSafe(unreserve)).is_err() {
-                tracing::error!(pod = copy.pod.full_name(), "unreserve panicked too");
-            }
+            self.failures.unreserve_after_panic(&copy, node);
             let failure = Failure::Error("panic while binding".to_owned());
             self.failures
                 .fail_reserved(copy, started, failure, NominatedNode::Clear);

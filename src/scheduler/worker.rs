@@ -26,7 +26,7 @@ use crate::cycle::{Decision, Engine, View, decide};
 use crate::extender::{Deciding, Ready, Step};
 use crate::framework::{CycleState, Eviction, Handle, NominatedNode, PermitRun, Preemption, Status};
 use crate::ids::{NodeIdx, PodUid};
-use crate::ledger::NominateError;
+use crate::ledger::{NominateError, PromiseState};
 use crate::queue::{Exit, Next, QueuedPodInfo, SchedulingQueue};
 use crate::scheduler::commit::{Committed, Ruled};
 use crate::telemetry::Metrics;
@@ -118,10 +118,9 @@ impl Worker {
         if let Err(panic) = outcome {
             let text = panic_text(&*panic);
             tracing::error!(pod = copy.pod.full_name(), panic = text, "a scheduling cycle panicked");
-            self.parts.metrics.panicked();
             self.engine.clear();
             self.view = View::new(&self.parts.cluster);
-            self.parts.failures.unreserve(&copy);
+            self.undo(&copy);
             let started = self.parts.clock.now();
             self.parts.failures.fail(
                 copy,
@@ -130,6 +129,18 @@ impl Worker {
                 NominatedNode::Clear,
             );
         }
+    }
+
+    /// Undoes what a cycle that panicked may have reserved.
+    fn undo(&self, queued: &QueuedPodInfo) {
+        let (cluster, failures) = (&self.parts.cluster, &self.parts.failures);
+        self.parts.metrics.panicked();
+        let promise = cluster.ledger.promise(queued.pod.uid);
+        let ours = promise.filter(|promise| promise.state != PromiseState::Bound);
+        if let Some(node) = ours.and_then(|promise| cluster.node(promise.node)) {
+            failures.unreserve_after_panic(queued, node.name);
+        }
+        failures.unreserve(queued);
     }
 
     fn schedule(&mut self, queued: QueuedPodInfo, slot: Slot) {

@@ -12,7 +12,7 @@ use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 
 use judge::{HOST, Want, ZONE, want};
-use kit::Scene;
+use kit::{PANICKY, Scene};
 
 /// Every second pod is there before the workers start, the others come while they decide.
 async fn scheduled(zones: usize, nodes: usize, wants: &[Want]) -> Vec<(Want, Option<usize>)> {
@@ -184,5 +184,16 @@ async fn one_of_many_gets_a_host_port() {
     };
     scene.until("one is bound and the others are refused", told).await;
     assert_eq!(scene.commits().len(), 1);
+    scene.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cycle_that_panics_after_reserve_is_undone_and_its_pod_is_tried_again() {
+    let scene = Scene::new(1, 1).await;
+    scene.create(&want(PANICKY));
+    scene.start();
+    let bound = |scene: &Scene| scene.is_bound(PANICKY);
+    scene.until("it is bound", bound).await;
+    assert_eq!(scene.commits().len(), 1, "the first reserve was taken back");
     scene.stop().await;
 }

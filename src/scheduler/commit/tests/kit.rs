@@ -1,6 +1,7 @@
 //! A scheduler with many workers on an embedded API server, and a plugin that notes the order of commits.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -11,7 +12,7 @@ use supercargo_config::{FeatureGates, Loader, PluginCatalogue, Settings};
 use super::judge::{Shape, Want};
 use crate::client::{ClientOptions, ClientSet, Source};
 use crate::cluster::{ClusterView, NodeInfo, PodInfo};
-use crate::framework::{CycleState, EventHint, LabelsRead, Plugin, Reserve, Status};
+use crate::framework::{CycleState, EventHint, LabelsRead, Permit, Plugin, Reserve, Status};
 use crate::ids::Symbol;
 use crate::queue::PendingCounts;
 use crate::scheduler::{Scheduler, SchedulerOptions, metrics_for};
@@ -26,8 +27,14 @@ const WORKERS: usize = 8;
 /// Pods and the nodes that were reserved for them, in order.
 type Commits = Arc<Mutex<Vec<(String, Symbol)>>>;
 
+/// A pod whose first cycle panics at Permit.
+pub(super) const PANICKY: &str = "panicky";
+
 /// Notes commits; a pod that gives its node back is struck out.
-struct Recorder(Commits);
+struct Recorder {
+    commits: Commits,
+    panicked: AtomicBool,
+}
 
 impl Plugin for Recorder {
     fn name(&self) -> Symbol {
@@ -45,16 +52,28 @@ impl Plugin for Recorder {
     fn reserve(&self) -> Option<&dyn Reserve> {
         Some(self)
     }
+
+    fn permit(&self) -> Option<&dyn Permit> {
+        Some(self)
+    }
+}
+
+impl Permit for Recorder {
+    fn permit_pod(&self, _: &CycleState, pod: &PodInfo, _: Symbol) -> (Status, Duration) {
+        let panics = &*pod.name == PANICKY && !self.panicked.swap(true, Ordering::Relaxed);
+        assert!(!panics, "as told");
+        (Status::SUCCESS, Duration::ZERO)
+    }
 }
 
 impl Reserve for Recorder {
     fn reserve_pod(&self, _: &ClusterView<'_>, _: &mut CycleState, pod: &PodInfo, node: &NodeInfo) -> Status {
-        self.0.lock().push((pod.name.to_string(), node.name));
+        self.commits.lock().push((pod.name.to_string(), node.name));
         Status::SUCCESS
     }
 
     fn unreserve_pod(&self, _: &mut CycleState, pod: &PodInfo, _: Symbol) {
-        self.0.lock().retain(|(name, _)| *name != *pod.name);
+        self.commits.lock().retain(|(name, _)| *name != *pod.name);
     }
 }
 
@@ -78,7 +97,12 @@ impl Scene {
         let mut registry = crate::plugins::registry();
         let noted = Arc::clone(&commits);
         registry
-            .register("Recorder", move |_| Ok(Arc::new(Recorder(Arc::clone(&noted)))))
+            .register("Recorder", move |_| {
+                Ok(Arc::new(Recorder {
+                    commits: Arc::clone(&noted),
+                    panicked: AtomicBool::new(false),
+                }))
+            })
             .unwrap();
         let mut configuration = Loader::new(&PluginCatalogue::in_tree())
             .defaults()
@@ -140,6 +164,11 @@ impl Scene {
 
     pub(super) fn commits(&self) -> Vec<(String, Symbol)> {
         self.commits.lock().clone()
+    }
+
+    pub(super) fn is_bound(&self, name: &str) -> bool {
+        let pod = self.server.store().get("", "pods", "default", name);
+        pod.is_ok_and(|pod| pod.value()["spec"]["nodeName"].is_string())
     }
 
     /// What the condition of a refused pod says.
