@@ -463,9 +463,12 @@ impl Inner {
         self.store.leave(slot, exit, tools);
     }
 
-    /// Brings a returning pod's object and profile up to date.
+    /// Brings a returning pod's object and profile up to date. Of one object the class stays that was found last: waiting
+    /// pods of one class are told of events together.
     fn refresh(&self, slot: u32, queued: &mut QueuedPodInfo) {
-        if let Some(Stage::InFlight { pod, .. } | Stage::Binding { pod }) = self.store.stage(slot) {
+        if let Some(Stage::InFlight { pod, .. } | Stage::Binding { pod }) = self.store.stage(slot)
+            && (pod.resource_version != queued.pod.resource_version || pod.class_epoch >= queued.pod.class_epoch)
+        {
             queued.pod = Arc::clone(pod);
         }
         if let Some(profile) = self.plans.profiles.get(queued.profile.name) {

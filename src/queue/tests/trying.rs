@@ -1,10 +1,13 @@
 //! Which pod is next, backoff, and what happens while a pod is being tried.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::kit::*;
 use crate::clock::Nanos;
+use crate::cluster::PodInfo;
 use crate::framework::{Activate, EventObject};
+use crate::ids::ClassId;
 use crate::queue::{QueueConfig, Requeued};
 use crate::telemetry::QueueKind;
 
@@ -390,4 +393,26 @@ fn a_crowd_that_fits_nowhere_does_not_keep_others_waiting() {
         }
     }
     assert_eq!(attempts, 200, "each of the others had one attempt");
+}
+
+#[test]
+fn pods_that_turned_out_to_differ_are_told_of_events_one_by_one() {
+    let kit = Kit::with(Options {
+        by_class: true,
+        ..Options::default()
+    });
+    for (name, class) in [("a", 1), ("b", 2)] {
+        kit.queue.add(&plain(name));
+        let mut queued = kit.queue.try_pop().unwrap();
+        // Some label became visible meanwhile.
+        queued.pod = Arc::new(PodInfo {
+            class: ClassId(class),
+            class_epoch: 1,
+            ..pod(name)
+        });
+        kit.back(queued, &["A"]);
+    }
+    kit.answer("A", Answer::Skip);
+    kit.event(NODE_ADD);
+    assert_eq!(kit.asked("A"), 2);
 }
