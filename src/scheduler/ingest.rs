@@ -149,9 +149,12 @@ impl Ingest {
                     self.tell(change, Some(Arc::clone(&old)), Some(Arc::clone(&new)));
                 }
             }
-            PodChange::Removed { pod, freed } => {
+            PodChange::Removed { pod, freed, claimed } => {
                 self.queue.delete(pod.uid);
                 self.binding.pod_removed(&pod);
+                if claimed {
+                    self.queue.claim_ended(&pod);
+                }
                 if freed {
                     self.tell(event(EventResource::AssignedPod, ActionType::DELETE), Some(pod), None);
                 }

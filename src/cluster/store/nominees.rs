@@ -51,19 +51,17 @@ impl Cluster {
         if let Some(before) = before {
             self.nominees.remove(before, new.uid);
         }
-        match (before, new.nominated_node) {
-            (_, Some(node)) => {
-                self.nominees.insert(node, new.uid);
-                // A nomination for a node that is unknown has no effect yet.
-                if let Some(idx) = self.find_node(node) {
-                    self.follow_nomination(new, idx);
-                }
+        if let Some(node) = new.nominated_node {
+            self.nominees.insert(node, new.uid);
+            if let Some(idx) = self.find_node(node) {
+                self.follow_nomination(new, idx);
+                return;
             }
-            // One that we have made for another node since is newer than what was seen.
-            (Some(before), None) if self.ledger.nominated_node(new.uid) == self.find_node(before) => {
-                self.ledger.clear_nomination(new.uid);
-            }
-            (_, None) => {}
+            // A nomination for a node that is unknown has no effect yet.
+        }
+        // One that we have made for another node since is newer than what was seen.
+        if before.is_some_and(|before| self.ledger.nominated_node(new.uid) == self.find_node(before)) {
+            self.ledger.clear_nomination(new.uid);
         }
     }
 

@@ -35,6 +35,8 @@ pub enum PodChange {
         pod: Arc<PodInfo>,
         /// It was on a node or a node was reserved for it: room became free.
         freed: bool,
+        /// A node's room was kept for it that its status did not tell of yet; `pod` names that node as nominated.
+        claimed: bool,
     },
 }
 
@@ -101,8 +103,9 @@ impl Cluster {
         self.uids
             .remove_if(&(pod.namespace, pod.name.clone()), |_, have| *have == uid);
         self.forget_nominee(&pod);
+        let claim = self.ledger.nominated_node(uid).filter(|_| pod.nominated_node.is_none());
+        let claim = claim.and_then(|idx| self.node(idx));
         let counted_on = self.ledger.remove(uid);
-        self.ledger.clear_nomination(uid);
         if self.has_live_rules(&pod) {
             self.remove_rules(&pod.spec);
         }
@@ -115,14 +118,16 @@ impl Cluster {
         let reserved = counted_on
             .filter(|_| pod.bound_to.is_none())
             .and_then(|idx| self.node(idx));
-        let pod = match reserved {
-            Some(node) => Arc::new(PodInfo {
-                bound_to: Some(node.name),
+        let claimed = claim.is_some();
+        let pod = match (reserved, claim) {
+            (None, None) => pod,
+            (reserved, claim) => Arc::new(PodInfo {
+                bound_to: pod.bound_to.or_else(|| reserved.map(|node| node.name)),
+                nominated_node: pod.nominated_node.or_else(|| claim.map(|node| node.name)),
                 ..PodInfo::clone(&pod)
             }),
-            None => pod,
         };
-        Some(PodChange::Removed { pod, freed })
+        Some(PodChange::Removed { pod, freed, claimed })
     }
 
     /// After a relist: removes every pod that was not listed.

@@ -7,6 +7,7 @@ use rustc_hash::FxHashSet;
 use super::{Cluster, NodeChange, PodChange, Publisher};
 use crate::cluster::{Budget, LabelSelector, LabelVisibility, NodeSpec, PodInfo, PodLister};
 use crate::ids::{PodUid, Symbol};
+use crate::ledger::ChangeKind;
 use crate::testing::{NodeBuilder, PodBuilder, node, pod};
 
 fn cluster() -> Cluster {
@@ -60,6 +61,60 @@ fn a_changed_uid_under_one_name_is_a_removal_and_an_addition() {
     // The late end of the former tenant of the name changes nothing.
     assert!(cluster.remove_pod(PodUid::parse("a")).is_none());
     assert_eq!(used(&cluster, "n2"), 6000);
+}
+
+#[test]
+fn a_snapshot_keeps_up_with_changes_that_are_about_no_node() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    let mut publisher = Publisher::default();
+    assert_eq!(cluster.publish(&mut publisher), 1);
+    for _ in 0..=cluster.log.capacity() {
+        cluster.log.append_global(ChangeKind::Volumes);
+    }
+    for _ in 0..2 {
+        cluster.publish(&mut publisher);
+        assert_eq!(cluster.snapshot().next_change, cluster.log.head());
+        cluster.log.append_global(ChangeKind::Volumes);
+    }
+    assert_eq!(cluster.snapshot().node_count, 1);
+}
+
+#[test]
+fn the_end_of_a_pod_tells_of_a_nomination_that_its_status_did_not() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    let idx = cluster.find_node(Symbol::new("n1")).unwrap();
+    let told = |name: &str, pod: &PodBuilder| {
+        apply(&cluster, &pod.clone().uid(name));
+        let charge = cluster.pod(PodUid::parse(name)).unwrap();
+        cluster.ledger.nominate(&charge.charge, idx, &[], None).unwrap();
+        match cluster.remove_pod(PodUid::parse(name)) {
+            Some(PodChange::Removed {
+                pod,
+                freed: false,
+                claimed,
+            }) => (claimed, pod.nominated_node),
+            other => panic!("{other:?}"),
+        }
+    };
+    let n1 = Some(Symbol::new("n1"));
+    assert_eq!(told("a", &pod("a")), (true, n1));
+    assert_eq!(told("b", &pod("b").nominated("n1")), (false, n1));
+    assert_eq!(cluster.ledger.counts().nominated, 0);
+}
+
+#[test]
+fn a_nomination_that_moves_to_an_unknown_node_holds_no_room_where_it_was() {
+    let cluster = cluster();
+    add_node(&cluster, &node("n1").cpu(4000));
+    let nominated = |node: &str| pod("a").uid("a").nominated(node);
+    apply(&cluster, &nominated("n1"));
+    assert_eq!(cluster.ledger.counts().nominated, 1);
+    apply(&cluster, &nominated("unknown"));
+    assert_eq!(cluster.ledger.counts().nominated, 0);
+    apply(&cluster, &nominated("n1"));
+    assert_eq!(cluster.ledger.counts().nominated, 1);
 }
 
 #[test]
