@@ -73,10 +73,10 @@ impl Reasons {
     }
 
     /// The status of every node when all are rejected: that of most of them as the one of nodes that are not listed.
-    /// `None`: not every node's is known. O(nodes) where there are several kinds.
+    /// `None`: not every node's is known, or there is no node. O(nodes) where there are several kinds.
     pub(super) fn statuses(&self, nodes: &NodeTable) -> Option<NodeStatuses> {
         let all: usize = self.kinds.iter().map(|kind| kind.nodes).sum();
-        if self.overflown || all != nodes.len() {
+        if self.overflown || all == 0 || all != nodes.len() {
             return None;
         }
         let (most, common) = (0_u32..).zip(&self.kinds).max_by_key(|(_, kind)| kind.nodes)?;
@@ -136,6 +136,13 @@ mod tests {
         assert_eq!(told(&reasons), Some(("b".to_owned(), vec![])));
         reasons.set(NodeIdx(2), None);
         assert_eq!(told(&reasons), None, "one of them is feasible");
+        for node in 0..4 {
+            reasons.set(NodeIdx(node), None);
+        }
+        assert!(
+            reasons.statuses(World::default().nodes()).is_none(),
+            "the last node went, and with it what it said"
+        );
         reasons.clear();
         assert_eq!(told(&reasons), None);
     }
