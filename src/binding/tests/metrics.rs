@@ -55,7 +55,12 @@ async fn every_point_of_a_bind_is_recorded_once() {
     let family = "scheduler_plugin_execution_duration_seconds";
     assert_eq!(
         kit.counts_of(family, ["extension_point", "plugin"]),
-        ["Bind Actor 1", "PostBind Actor 1", "PreBindPreFlight Actor 1"]
+        [
+            "Bind Actor 1",
+            "PostBind Actor 1",
+            "PreBindPreFlight Actor 1",
+            "PreEnqueue Actor 1"
+        ]
     );
     let page = kit.metrics.exposition();
     assert!(
