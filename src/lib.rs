@@ -1,4 +1,4 @@
-//! Supercargo: a Kubernetes scheduler that decides as kube-scheduler decides, much faster, and knows the network.
+//! Supercargo: a Kubernetes scheduler that decides as kube-scheduler decides, much faster.
 //!
 //! A pod's way: **watch → queue → cycle → ledger (reserve) → binding → API server → watch**. A node's way: **watch →
 //! cluster (node objects) and ledger (use) → change log → snapshot → cycle**. Each module imports only from those
