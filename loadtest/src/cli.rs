@@ -240,25 +240,24 @@ async fn dispatch(command: Command) -> Result<ExitCode> {
                 .then(|| args.rate.map_or(Pace::Full, Pace::PerSecond));
             let report = run(&args.common.spec(pace), args.scheduler, None).await?.report;
             emit(&report, &report.summary(), &args.common.output)?;
-            let good = report.lost_pods == 0 && report.overcommitted_nodes == 0;
-            Ok(if good { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+            Ok(code(report.is_sound()))
         }
         Command::Compare(args) => {
             let report = compare(&args.common.spec(None), args.rounds).await?;
             emit(&report, &report.summary(), &args.common.output)?;
-            Ok(ExitCode::SUCCESS)
+            Ok(code(report.is_sound()))
         }
         Command::Parity(args) => parity::run(&args),
         Command::Differential(command) => {
             let report = differential::run(&command.args).await?;
             emit(&report, &report.summary(), &command.output)?;
-            Ok(if report.is_good() {
-                ExitCode::SUCCESS
-            } else {
-                ExitCode::FAILURE
-            })
+            Ok(code(report.is_good()))
         }
     }
+}
+
+fn code(is_good: bool) -> ExitCode {
+    if is_good { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 async fn cluster(command: ClusterCommand) -> Result<ExitCode> {

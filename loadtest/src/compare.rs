@@ -7,7 +7,8 @@
 //! [`crate::preemption`]), the bare client makes the evictions too, and `engine_ratio` compares the schedulers' own
 //! PostFilter times.
 //!
-//! Does not: judge the figures.
+//! Does not: judge the figures. Runs of Supercargo that do not end as they must are told in the report and by the exit
+//! code.
 
 use anyhow::Result;
 

@@ -65,8 +65,10 @@ pub async fn measured(
 ) -> Result<Preemption> {
     let left = total(client, &format!("/api/v1/namespaces/{FILLED_NAMESPACE}/pods")).await?;
     let engine = nominations.unwrap_or_default();
+    let victims = placed.saturating_sub(usize::try_from(left).unwrap_or(usize::MAX));
     Ok(Preemption {
-        victims: placed.saturating_sub(usize::try_from(left).unwrap_or(usize::MAX)),
+        victims,
+        victims_in_vain: victims.saturating_sub(counts.bound * VICTIMS_PER_POD),
         nominations: engine.count,
         nominations_per_second: if engine.sum > 0.0 {
             engine.count / engine.sum

@@ -57,6 +57,8 @@ pub struct RunReport {
 pub struct Preemption {
     /// Pods that went.
     pub victims: usize,
+    /// Those of them beyond what the bound pods needed: room that was made for nobody.
+    pub victims_in_vain: usize,
     /// PostFilter runs that nominated a node, by the scheduler's own histogram.
     pub nominations: f64,
     /// These runs over the seconds that they took.
@@ -97,6 +99,13 @@ impl Latency {
 }
 
 impl RunReport {
+    /// Whether the end is as it must be: no pod is lost, no node holds too much, nobody went in vain.
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        let in_vain = self.preemption.map_or(0, |preemption| preemption.victims_in_vain);
+        self.lost_pods == 0 && self.overcommitted_nodes == 0 && in_vain == 0
+    }
+
     /// A few lines for people.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -121,6 +130,7 @@ impl RunReport {
         }
         if let Some(Preemption {
             victims,
+            victims_in_vain,
             nominations,
             nominations_per_second,
             preemptors_per_second,
@@ -129,7 +139,7 @@ impl RunReport {
             let _infallible = writeln!(
                 text,
                 "  preemption: {preemptors_per_second:.0} pods/s from the first nomination on, {victims} victims, \
-                 {nominations:.0} nominations at {nominations_per_second:.0}/s"
+                 {victims_in_vain} in vain, {nominations:.0} nominations at {nominations_per_second:.0}/s"
             );
         }
         if let (Some(cpu), Some(rss)) = (self.cpu_seconds, self.rss_bytes) {
@@ -211,6 +221,14 @@ pub struct CompareReport {
 }
 
 impl CompareReport {
+    /// Whether every run of Supercargo ended as it must ([`RunReport::is_sound`]).
+    #[must_use]
+    pub fn is_sound(&self) -> bool {
+        self.rows
+            .iter()
+            .all(|row| row.supercargo.runs.iter().all(RunReport::is_sound))
+    }
+
     /// A table for people.
     #[must_use]
     pub fn summary(&self) -> String {
@@ -258,6 +276,9 @@ impl CompareReport {
                     supercargo.nominations_per_second.unwrap_or(0.0),
                     kube_scheduler.nominations_per_second.unwrap_or(0.0)
                 );
+            }
+            for run in supercargo.runs.iter().filter(|run| !run.is_sound()) {
+                let _infallible = write!(text, "  NOT SOUND: {}", run.summary());
             }
         }
         text
