@@ -91,6 +91,8 @@ async fn pages_show_one_version(context: Context) -> ContractResult {
     }
     let mut page = context.get(&format!("{}?limit=2", context.pods())).await?;
     let first_version = version(&page).to_owned();
+    let left = &page["metadata"]["remainingItemCount"];
+    ensure!(*left == 3, "after the first page {left} are left");
     context.delete(&context.pod("d"), &json!({})).await?;
     context.create_pod("bb").await?;
     let mut seen: Vec<String> = names(&page).into_iter().map(str::to_owned).collect();

@@ -86,7 +86,7 @@ pub struct ListPage {
     pub rv: u64,
     /// Where the next page starts, if there is one.
     pub next: Option<Continue>,
-    /// Objects in later pages, known only without selectors.
+    /// Objects in later pages, known only without selectors. O(those) within a namespace, O(1) else.
     pub remaining: Option<usize>,
 }
 
@@ -133,8 +133,18 @@ impl Resource {
             after: last.key().to_owned(),
             served,
         });
-        let whole = query.selectors.is_empty() && query.namespace.is_none() && overlay.is_empty();
-        let remaining = (page.more && whole).then(|| state.objects.len().saturating_sub(served));
+        let is_known = query.selectors.is_empty() && overlay.is_empty();
+        let remaining = next.as_ref().filter(|_| is_known).map(|next| match query.namespace {
+            None => state.objects.len().saturating_sub(served),
+            Some(_) => {
+                let after = Bound::Excluded(next.after.as_str());
+                let end = page.range().1;
+                state
+                    .objects
+                    .range::<str, _>((after, end.as_ref().map(String::as_str)))
+                    .count()
+            }
+        });
         Ok(ListPage {
             objects: page.objects,
             rv,
