@@ -198,7 +198,7 @@ fn a_pod_in_flight_is_not_queued_by_an_update_and_returns_with_it() {
     let queued = kit.queue.try_pop().unwrap();
     let mut newer = pod("p");
     newer.generation = 7;
-    kit.queue.update(Some(&queued.pod), &std::sync::Arc::new(newer));
+    kit.queue.update(Some(&queued.pod), &Arc::new(newer));
     assert_eq!(kit.counts(), [0; 4]);
     kit.back(queued, &[]);
     kit.advance_millis(3000);
