@@ -7,7 +7,13 @@
 //!
 //! Does not: keep objects. Each delivery goes on to whoever applies it, in order.
 //!
+//! A server that is behind what was seen of it is listed anew.
+//!
 //! Threads: one task a kind. Decoding happens in that task.
+//!
+//! Child: `version` (servers that went back).
+
+mod version;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,6 +29,7 @@ use crate::clock::{Clock, Nanos};
 use crate::cluster::watch::{Object, Watched, WithText};
 use crate::sync::Mutex;
 use crate::telemetry::{Metrics, error_text};
+use version::Newest;
 
 /// The longest pause between attempts: a server that comes back is noticed within this time.
 const MAX_PAUSE: Duration = Duration::from_secs(5);
@@ -31,6 +38,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(200);
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 /// How often a kind that the server lacks is looked for again.
 const LOOK_AGAIN: Duration = Duration::from_secs(300);
+/// After so long without an event the server is asked how far it is.
+const SILENCE: Duration = Duration::from_secs(60);
 /// Objects a page of a list: a page of 4 KB pods is 2 MB.
 const PAGE_SIZE: u32 = 500;
 
@@ -132,6 +141,19 @@ where
     T: Watched + Clone + std::fmt::Debug,
     Object<T>: Resource<DynamicType = ()>,
 {
+    watch_asking(parts, sender, wrap, SILENCE).await;
+}
+
+/// [`watch`] that asks after `silence` how far the server is.
+async fn watch_asking<T, M>(
+    parts: WatchParts,
+    sender: mpsc::Sender<M>,
+    wrap: impl Fn(Delivery<T>) -> M,
+    silence: Duration,
+) where
+    T: Watched + Clone + std::fmt::Debug,
+    Object<T>: Resource<DynamicType = ()>,
+{
     let status = &parts.status;
     let mut said: Option<Nanos> = None;
     let (mut retries, mut pauses) = (Pauses::default(), Pauses::default());
@@ -139,11 +161,12 @@ where
         let mut config = watcher::Config::default().any_semantic().page_size(PAGE_SIZE);
         config.field_selector = parts.field_selector.map(str::to_owned);
         let api: Api<Object<T>> = Api::all(parts.client.clone());
-        let mut events = watcher::watcher(api, config).boxed();
-        let mut pause = LOOK_AGAIN;
+        let mut events = watcher::watcher(api.clone(), config).boxed();
+        let mut pause = FIRST_PAUSE;
         // A list is asked for before it is known whether the server gives one: until then nothing has begun.
         let mut is_asked_for = false;
-        while let Some(event) = events.next().await {
+        let mut newest = Newest::default();
+        while let Some(event) = newest.next_of(&mut events, &api, status.kind, silence).await {
             let delivery = match event {
                 Ok(Event::Init) => {
                     is_asked_for = true;
@@ -163,10 +186,12 @@ where
                     if send_all(&sender, empty).await.is_err() {
                         return;
                     }
+                    pause = LOOK_AGAIN;
                     break;
                 }
                 Err(error) => {
                     report(&error, status, &parts.clock, &mut said);
+                    newest.doubt();
                     if is_lost(&error) {
                         pause = pauses.next().unwrap_or(MAX_PAUSE);
                         break;
@@ -178,6 +203,7 @@ where
             if matches!(delivery, Delivery::Applied(_) | Delivery::Deleted(_)) {
                 pauses.reset();
             }
+            newest.note_delivery(&delivery);
             let mut restarted = None;
             if std::mem::take(&mut is_asked_for) {
                 parts.metrics.watch_relisted(status.kind);
