@@ -142,25 +142,30 @@ fn relabelled(cluster: &Cluster, name: Symbol, old: Option<Arc<Labels>>) -> Opti
     Some(Some((event, EventObject::Namespace { name, old, new })))
 }
 
+/// Terms may mean other pods from now on: nobody commits while that changes, and whoever evaluated before does so again.
 impl Kept for NamespaceLabels {
     fn put(self, cluster: &Cluster) -> Option<Told> {
         let name = self.name;
+        let alone = cluster.commit.write();
         let old = cluster.namespaces.labels(name);
-        if cluster.namespaces.put(self) {
-            relabelled(cluster, name, old)
-        } else {
-            None
+        if !cluster.namespaces.put(self) {
+            return None;
         }
+        let told = relabelled(cluster, name, old);
+        alone.advance_epoch();
+        told
     }
 
     fn forget(cluster: &Cluster, (_, name): &ObjectKey) -> Option<Told> {
         let name = Symbol::new(name);
+        let alone = cluster.commit.write();
         let old = cluster.namespaces.labels(name);
-        if cluster.namespaces.remove(name) {
-            relabelled(cluster, name, old)
-        } else {
-            None
+        if !cluster.namespaces.remove(name) {
+            return None;
         }
+        let told = relabelled(cluster, name, old);
+        alone.advance_epoch();
+        told
     }
 
     fn keys(cluster: &Cluster) -> Vec<ObjectKey> {
@@ -209,5 +214,31 @@ impl<K: OwnerOf> Kept for OwnerObject<K> {
 
     fn keys(cluster: &Cluster) -> Vec<ObjectKey> {
         cluster.owners.controller_keys(K::OWNER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::LabelVisibility;
+
+    #[test]
+    fn whoever_evaluated_before_a_namespace_was_relabelled_must_do_so_again() {
+        let cluster = Cluster::new([], LabelVisibility::All);
+        let labelled = |team: &str| NamespaceLabels {
+            name: Symbol::new("ns"),
+            labels: [("team", team)].into_iter().collect(),
+        };
+        let epoch = || cluster.commit.epoch();
+        assert!(labelled("a").put(&cluster).is_some());
+        let before = epoch();
+        assert!(labelled("a").put(&cluster).is_none());
+        assert_eq!(epoch(), before);
+        assert!(labelled("b").put(&cluster).is_some());
+        assert_eq!(epoch(), before + 1);
+        let key = (Symbol::new(""), "ns".into());
+        assert!(NamespaceLabels::forget(&cluster, &key).is_some());
+        assert!(NamespaceLabels::forget(&cluster, &key).is_none());
+        assert_eq!(epoch(), before + 2);
     }
 }

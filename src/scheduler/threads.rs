@@ -1,5 +1,6 @@
 //! The scheduler's own threads.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 use std::time::Duration;
@@ -61,7 +62,7 @@ impl Threads {
             while messages.blocking_recv_many(&mut batch, BATCH) > 0 {
                 ingest.handling.begin(clock.now());
                 for message in batch.drain(..) {
-                    ingest.apply(message);
+                    survive("a delivery", || ingest.apply(message));
                     ingest.handling.end(clock.now());
                 }
                 applied.notify_waiters();
@@ -100,10 +101,12 @@ impl Threads {
                     return;
                 }
                 seconds += 1;
-                parts.queue.flush_backoff();
-                if seconds.is_multiple_of(SWEEP_EVERY) {
-                    parts.queue.flush_unschedulable();
-                }
+                survive("the queue's timers", || {
+                    parts.queue.flush_backoff();
+                    if seconds.is_multiple_of(SWEEP_EVERY) {
+                        parts.queue.flush_unschedulable();
+                    }
+                });
             }
         })
     }
@@ -124,6 +127,13 @@ impl Threads {
     }
 }
 
+/// Does a piece of work that a fault in a plugin's comparison or hint may end: it costs this piece, not the thread.
+fn survive(what: &str, work: impl FnOnce()) {
+    if catch_unwind(AssertUnwindSafe(work)).is_err() {
+        tracing::error!(what, "a panic: this piece of work is left undone");
+    }
+}
+
 fn record_sizes(parts: &WorkerParts) {
     let metrics = &parts.metrics;
     metrics.cache_size(CacheKind::Nodes, parts.cluster.node_count());
@@ -139,4 +149,17 @@ fn record_sizes(parts: &WorkerParts) {
         .head()
         .saturating_sub(parts.cluster.snapshot().next_change);
     metrics.change_log_length(behind);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_panic_costs_one_piece_of_work() {
+        let mut done = 0;
+        survive("the first", || panic!("as a plugin's comparison may"));
+        survive("the second", || done += 1);
+        assert_eq!(done, 1);
+    }
 }

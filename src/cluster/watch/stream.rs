@@ -158,8 +158,7 @@ async fn watch_asking<T, M>(
     let mut said: Option<Nanos> = None;
     let (mut retries, mut pauses) = (Pauses::default(), Pauses::default());
     loop {
-        let mut config = watcher::Config::default().any_semantic().page_size(PAGE_SIZE);
-        config.field_selector = parts.field_selector.map(str::to_owned);
+        let config = list_config(parts.field_selector);
         let api: Api<Object<T>> = Api::all(parts.client.clone());
         let mut events = watcher::watcher(api.clone(), config).boxed();
         let mut pause = FIRST_PAUSE;
@@ -215,6 +214,16 @@ async fn watch_asking<T, M>(
             }
         }
         tokio::time::sleep(pause).await;
+    }
+}
+
+/// The most recent list, in pages: one of any version may be older than what was seen before, and what it does not name
+/// would count as gone.
+fn list_config(field_selector: Option<&str>) -> watcher::Config {
+    watcher::Config {
+        field_selector: field_selector.map(str::to_owned),
+        list_semantic: watcher::ListSemantic::MostRecent,
+        ..watcher::Config::default().page_size(PAGE_SIZE)
     }
 }
 

@@ -41,3 +41,12 @@ fn only_a_version_that_cannot_be_gone_on_from_leads_to_a_new_list() {
         );
     }
 }
+
+/// A server that has fallen behind may answer any other list with less than was seen before.
+#[test]
+fn no_list_may_be_older_than_what_was_seen() {
+    let config = list_config(Some("spec.nodeName="));
+    assert_eq!(config.list_semantic, watcher::ListSemantic::MostRecent);
+    assert_eq!(config.page_size, Some(PAGE_SIZE));
+    assert_eq!(config.field_selector.as_deref(), Some("spec.nodeName="));
+}
