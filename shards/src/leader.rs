@@ -38,7 +38,8 @@ pub use fence::Fence;
 use lock::{LeaseLock, LockError};
 use record::{Observed, Step};
 
-/// How often a process that waits says for whom: two schedulers that share a Lease by mistake show that way.
+/// How often a process that waits says for whom, or why it cannot know: two schedulers that share a Lease by mistake
+/// show that way.
 const SAY_AGAIN: Duration = Duration::from_secs(60);
 
 /// What a process knows about the leadership.
@@ -100,6 +101,8 @@ pub struct LeaderElector {
     chance: StdRng,
     /// When it was last said who holds the Lease.
     said: Option<Instant>,
+    /// When it was last said that the Lease cannot be read or written.
+    complained: Option<Instant>,
 }
 
 /// How one try to take or renew the Lease ended.
@@ -131,6 +134,7 @@ impl LeaderElector {
             slow_renewals: Arc::default(),
             chance: StdRng::seed_from_u64(config::seed()),
             said: None,
+            complained: None,
             config,
         })
     }
@@ -287,7 +291,7 @@ impl LeaderElector {
             Ok(lease) => self.observed.see(lease, Instant::now()),
             Err(LockError::NotFound) => self.observed.vanish(),
             Err(error) => {
-                tracing::warn!(lease = %self.config.lease(), %error, "the lease cannot be read");
+                self.complain("the lease cannot be read", &error);
                 return Attempt::Failed;
             }
         }
@@ -300,9 +304,17 @@ impl LeaderElector {
             Ok(()) => Attempt::Held(sent),
             Err(LockError::Conflict) => self.read_after_conflict(timeout).await,
             Err(error) => {
-                tracing::warn!(lease = %self.config.lease(), %error, "the lease cannot be written");
+                self.complain("the lease cannot be written", &error);
                 Attempt::Failed
             }
+        }
+    }
+
+    /// Warns, but not at every try of a standby that has no right to the Lease or no server.
+    fn complain(&mut self, what: &'static str, error: &LockError) {
+        if self.complained.is_none_or(|said| said.elapsed() >= SAY_AGAIN) {
+            self.complained = Some(Instant::now());
+            tracing::warn!(lease = %self.config.lease(), %error, "{what}");
         }
     }
 

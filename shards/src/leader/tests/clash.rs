@@ -33,11 +33,16 @@ impl Log {
         (log, tracing::subscriber::set_default(subscriber))
     }
 
+    /// Lines with these words since the last call.
+    fn take(&self, words: &str) -> Vec<String> {
+        let text = String::from_utf8(std::mem::take(&mut *self.0.lock())).unwrap();
+        let lines = text.lines().filter(|line| line.contains(words));
+        lines.map(str::to_owned).collect()
+    }
+
     /// What was said about standing by since the last call.
     fn standing_by(&self) -> Vec<String> {
-        let text = String::from_utf8(std::mem::take(&mut *self.0.lock())).unwrap();
-        let lines = text.lines().filter(|line| line.contains("standing by"));
-        lines.map(str::to_owned).collect()
+        self.take("standing by")
     }
 }
 
@@ -93,6 +98,27 @@ async fn who_holds_the_lease_and_since_when_is_said_every_minute() {
     assert_eq!(said.len(), 1, "{said:?}");
     assert!(said[0].contains("master-2_kube-scheduler"), "{said:?}");
     renewals.abort();
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_lease_that_may_not_be_read_is_told_of_once_a_minute() {
+    let (log, _in_use) = Log::begin();
+    let store = Store::default();
+    let (client, replica) = store.client();
+    replica.set(Fault::Error);
+    let elector = LeaderElector::new(client, config("a")).unwrap();
+    let (mut state, fence) = (elector.subscribe(), elector.fence());
+    let task = tokio::spawn(elector.run(CancellationToken::new()));
+    sleep(Duration::from_secs(30)).await;
+    assert_eq!(log.take("cannot be read").len(), 1);
+    sleep(Duration::from_secs(300)).await;
+    let said = log.take("cannot be read").len();
+    assert!((4..=5).contains(&said), "{said}");
+    assert!(!fence.may_act());
+    replica.set(Fault::None);
+    let leads = state.wait_for(|state| matches!(state, LeaderState::Leading { .. }));
+    leads.await.unwrap();
+    task.abort();
 }
 
 fn micro(time: jiff::Timestamp) -> k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime {
