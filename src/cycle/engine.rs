@@ -48,11 +48,24 @@ pub struct EngineStats {
 }
 
 /// Indexes by class and profile: the memory of one worker.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Engine {
-    classes: FxHashMap<(usize, ClassId), Slot>,
+    classes: FxHashMap<(usize, ClassId), Class>,
     clock: u64,
     stats: EngineStats,
+    /// See [`INDEX_BUDGET_BYTES`].
+    budget_bytes: usize,
+}
+
+impl Default for Engine {
+    fn default() -> Self {
+        Self {
+            classes: FxHashMap::default(),
+            clock: 0,
+            stats: EngineStats::default(),
+            budget_bytes: INDEX_BUDGET_BYTES,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -62,16 +75,21 @@ enum Slot {
     /// Cannot be indexed: its PreFilter narrows or rejects, or a plugin reads too much.
     Unsuitable,
     /// Indexed.
-    Indexed { index: Box<ClassIndex>, used: u64 },
+    Indexed(Box<ClassIndex>),
+}
+
+/// What is known of a class.
+#[derive(Debug)]
+struct Class {
+    slot: Slot,
+    /// The engine's clock at its last decision.
+    used: u64,
 }
 
 impl Slot {
-    fn of(index: Result<ClassIndex, Unsuitable>, clock: u64) -> Self {
+    fn of(index: Result<ClassIndex, Unsuitable>) -> Self {
         match index {
-            Ok(index) => Self::Indexed {
-                index: Box::new(index),
-                used: clock,
-            },
+            Ok(index) => Self::Indexed(Box::new(index)),
             Err(Unsuitable) => Self::Unsuitable,
         }
     }
@@ -110,7 +128,8 @@ impl Engine {
         pod: &PodInfo,
         node: NodeIdx,
     ) -> Option<bool> {
-        let Some(Slot::Indexed { index, .. }) = self.classes.get_mut(&(profile.index, pod.class)) else {
+        let class = self.classes.get_mut(&(profile.index, pod.class))?;
+        let Slot::Indexed(index) = &mut class.slot else {
             return None;
         };
         let cluster_view = view.cluster_view(cluster);
@@ -142,23 +161,22 @@ impl Engine {
             return Answer::Unknown;
         }
         self.clock += 1;
-        let clock = self.clock;
+        let used = self.clock;
         let key = (profile.index, pod.class);
-        let slot = match self.classes.get_mut(&key) {
-            None => {
-                self.make_room(view.nodes().slot_count());
-                self.classes.insert(key, Slot::SeenOnce);
-                return Answer::Unknown;
-            }
-            Some(slot) => slot,
-        };
-        if matches!(slot, Slot::SeenOnce) {
-            *slot = Slot::of(ClassIndex::new(view, cluster, profile, pod), clock);
-        }
-        let Slot::Indexed { index, used } = slot else {
+        let Some(class) = self.classes.get_mut(&key) else {
+            self.make_room(view.nodes().slot_count());
+            let slot = Slot::SeenOnce;
+            self.classes.insert(key, Class { slot, used });
             return Answer::Unknown;
         };
-        *used = clock;
+        class.used = used;
+        let slot = &mut class.slot;
+        if matches!(slot, Slot::SeenOnce) {
+            *slot = Slot::of(ClassIndex::new(view, cluster, profile, pod));
+        }
+        let Slot::Indexed(index) = slot else {
+            return Answer::Unknown;
+        };
         let cluster_view = view.cluster_view(cluster);
         let Ok(caught_up) = index.catch_up(view, &cluster_view, profile) else {
             *slot = Slot::Unsuitable;
@@ -190,14 +208,12 @@ impl Engine {
         answer
     }
 
-    /// Forgets the class used least recently while indexes take more than their budget.
+    /// Forgets the class used least recently while indexes take more than their budget. A class without an index counts
+    /// like one with it: so it lives long enough to earn its own.
     fn make_room(&mut self, slot_count: usize) {
-        let budget = (INDEX_BUDGET_BYTES / (BYTES_A_NODE * slot_count.max(64))).max(2);
+        let budget = (self.budget_bytes / (BYTES_A_NODE * slot_count.max(64))).max(2);
         while self.classes.len() >= budget {
-            let oldest = self.classes.iter().min_by_key(|(_, slot)| match slot {
-                Slot::Indexed { used, .. } => *used,
-                Slot::SeenOnce | Slot::Unsuitable => 0,
-            });
+            let oldest = self.classes.iter().min_by_key(|(_, class)| class.used);
             let Some(key) = oldest.map(|(key, _)| *key) else { return };
             self.classes.remove(&key);
         }
@@ -211,6 +227,7 @@ impl Engine {
     /// A node's total for a class, for tests and self-checks; `None`: not feasible or not indexed.
     #[must_use]
     pub fn is_indexed(&self, profile: usize, class: ClassId) -> bool {
-        matches!(self.classes.get(&(profile, class)), Some(Slot::Indexed { .. }))
+        let class = self.classes.get(&(profile, class));
+        class.is_some_and(|class| matches!(class.slot, Slot::Indexed(_)))
     }
 }

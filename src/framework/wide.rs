@@ -116,23 +116,27 @@ impl Profile {
         }
     }
 
-    /// Whether pods of `other` change what some plugin counts for `pod`.
-    pub(crate) fn concerns(&self, cluster: &ClusterView<'_>, pod: &PodInfo, other: &PodClass) -> bool {
-        self.counting(pod)
-            .any(|(_, counts)| counts.concerns(cluster, pod, other))
+    /// The counting plugins for which pods of `other` change what they count for `pod`, as bits.
+    pub(crate) fn concerned(&self, cluster: &ClusterView<'_>, pod: &PodInfo, other: &PodClass) -> u64 {
+        let positions = self.counting(pod).enumerate();
+        let concerned = positions.filter(|(_, (_, counts))| counts.concerns(cluster, pod, other));
+        concerned.fold(0, |bits, (at, _)| bits | 1 << at)
     }
 
-    /// Notes pods that came or went; false: PreFilter and PreScore must run anew.
+    /// Notes pods that came or went with the plugins that are `concerned`; false: PreFilter and PreScore must run anew.
     pub(crate) fn count_pods(
         &self,
+        concerned: u64,
         cluster: &ClusterView<'_>,
         state: &mut CycleState,
         pod: &PodInfo,
         (other, node, by): (&PodClass, &NodeInfo, i64),
     ) -> bool {
-        self.counting(pod).all(|(_, counts)| {
-            !counts.concerns(cluster, pod, other) || counts.count(cluster, state, pod, other, node, by)
-        })
+        let mut concerned = self
+            .counting(pod)
+            .enumerate()
+            .filter(|(at, _)| concerned >> at & 1 == 1);
+        concerned.all(|(_, (_, counts))| counts.count(cluster, state, pod, other, node, by))
     }
 
     /// Tells the counting plugins which nodes are feasible, or runs their PreScore again; `groups` has one node of each

@@ -45,8 +45,8 @@ pub(super) struct ClassIndex {
     pub(super) unscored: bool,
     seen: Seen,
     uses_images: bool,
-    /// Whether pods of a class change what is counted.
-    concerns: FxHashMap<ClassId, bool>,
+    /// For which counting plugins pods of a class matter, as bits.
+    concerns: FxHashMap<ClassId, u64>,
     /// The plugins that take part in a decision: with few nodes to choose from, and with several.
     plugins: (Option<EvaluationSet>, Option<EvaluationSet>),
 }
@@ -81,9 +81,13 @@ impl ClassIndex {
         pod: &Arc<PodInfo>,
     ) -> Result<Self, Unsuitable> {
         let mut index = Self {
-            // Stands for all pods of the class that are nominated nowhere.
+            // Stands for all pods of the class that are nominated nowhere. Labels that nobody sees are this pod's own.
             pod: Arc::new(PodInfo {
                 uid: NOBODY,
+                labels: cluster
+                    .classes
+                    .get(pod.class)
+                    .map_or_else(|| pod.labels.clone(), |class| class.labels.clone()),
                 ..PodInfo::clone(pod)
             }),
             state: CycleState::default(),
@@ -188,7 +192,8 @@ impl ClassIndex {
         };
         self.seen.moves = view.moves().next();
         for moved in moves {
-            if !self.is_concerned(moved.class, cluster, profile) {
+            let concerned = self.concerned(moved.class, cluster, profile);
+            if concerned == 0 {
                 continue;
             }
             self.unscored = true;
@@ -197,19 +202,19 @@ impl ClassIndex {
             let (Some(node), Some(class)) = (node, class) else {
                 return false;
             };
-            if !profile.count_pods(cluster, &mut self.state, &self.pod, (&class, node, moved.by)) {
+            if !profile.count_pods(concerned, cluster, &mut self.state, &self.pod, (&class, node, moved.by)) {
                 return false;
             }
         }
         true
     }
 
-    fn is_concerned(&mut self, class: ClassId, cluster: &ClusterView<'_>, profile: &Profile) -> bool {
+    fn concerned(&mut self, class: ClassId, cluster: &ClusterView<'_>, profile: &Profile) -> u64 {
         if let Some(concerned) = self.concerns.get(&class) {
             return *concerned;
         }
         let other = cluster.classes.get(class);
-        let concerned = other.is_some_and(|other| profile.concerns(cluster, &self.pod, &other));
+        let concerned = other.map_or(0, |other| profile.concerned(cluster, &self.pod, &other));
         if self.concerns.len() >= MAX_CONCERNS {
             self.concerns.clear();
         }
