@@ -282,7 +282,7 @@ fn body(event: &PodEvent, name: &str, time: &str, instance_suffix: &str) -> serd
         "action": action,
         "reason": reason,
         "type": kind,
-        "note": cut(note),
+        "note": cut(note, MAX_NOTE_BYTES),
         "regarding": reference(pod),
     });
     if let PodEventKind::Preempted { by, .. } = &event.kind {
@@ -317,17 +317,17 @@ pub(super) fn micro_time(time: jiff::Timestamp) -> String {
     format!("{time:.6}")
 }
 
-/// At most as long as a note may be, cut between characters.
-fn cut(mut note: String) -> String {
-    if note.len() > MAX_NOTE_BYTES {
-        let mut end = MAX_NOTE_BYTES - CUT.len();
-        while !note.is_char_boundary(end) {
+/// At most `longest` bytes (at least 4), cut between characters.
+pub(super) fn cut(mut text: String, longest: usize) -> String {
+    if text.len() > longest {
+        let mut end = longest.saturating_sub(CUT.len());
+        while !text.is_char_boundary(end) {
             end -= 1;
         }
-        note.truncate(end);
-        note.push_str(CUT);
+        text.truncate(end);
+        text.push_str(CUT);
     }
-    note
+    text
 }
 
 fn hostname() -> String {
@@ -347,8 +347,8 @@ mod tests {
 
     #[test]
     fn notes_are_cut_between_characters() {
-        assert_eq!(cut("short".to_owned()), "short");
-        let long = cut("ü".repeat(600));
+        assert_eq!(cut("short".to_owned(), MAX_NOTE_BYTES), "short");
+        let long = cut("ü".repeat(600), MAX_NOTE_BYTES);
         assert!(
             long.len() <= MAX_NOTE_BYTES && long.ends_with("ü ..."),
             "{}",

@@ -5,6 +5,7 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use super::events::cut;
 use crate::binding::{EventWriter, PodEvent, PodEventKind, StatusPatch, StatusWriter};
 use crate::clock::{Clock, Nanos};
 use crate::cluster::{Cluster, PodInfo};
@@ -16,6 +17,10 @@ use crate::framework::{
 use crate::ids::{NodeIdx, Symbol};
 use crate::queue::{Exit, QueuedPodInfo, Rejectors, Requeued, SchedulingQueue};
 use crate::telemetry::{AttemptResult, Metrics};
+
+/// Bytes of a condition's message: as many as `metav1.Condition` takes. Extenders and plugins can have a text for every
+/// node, which no API server would store.
+const MAX_MESSAGE_BYTES: usize = 32 << 10;
 
 /// How an attempt failed.
 #[derive(Clone, Debug)]
@@ -60,11 +65,12 @@ impl Failure {
     }
 
     fn into_message(self) -> String {
-        match self {
+        let message = match self {
             Self::Unschedulable(error) => error.message(),
             Self::NoNodes => NO_NODES.to_owned(),
             Self::Refused(text) | Self::Error(text) => text,
-        }
+        };
+        cut(message, MAX_MESSAGE_BYTES)
     }
 
     /// The reason of the pod's condition.
@@ -247,5 +253,31 @@ impl FailureHandler {
             reporter,
             kind: PodEventKind::FailedScheduling { note },
         });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_for_every_node_does_not_make_a_message_without_end() {
+        let text = |node: u32| (NodeIdx(node), Status::unschedulable(format!("node n{node} says no")));
+        let statuses = NodeStatuses {
+            explicit: (0..5000).map(text).collect(),
+            absent: Status::SUCCESS,
+        };
+        let diagnosis = Diagnosis {
+            statuses,
+            ..Diagnosis::default()
+        };
+        let error = FitError {
+            node_count: 5000,
+            diagnosis,
+            post_filter_message: String::new(),
+        };
+        let message = Failure::Unschedulable(Box::new(error)).into_message();
+        assert!(message.starts_with("0/5000 nodes are available: 1 node n0 says no, "));
+        assert!(message.len() <= MAX_MESSAGE_BYTES && message.ends_with(" ..."));
     }
 }
