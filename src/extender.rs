@@ -14,7 +14,8 @@
 //! not asked about are refused.
 //!
 //! Where we differ from upstream: several pods are asked about at a time; an answer that is too long is a failure; a
-//! node that an extender names and nobody knows is an error with whole nodes too, and passed over as a failed one.
+//! node that an extender names and nobody knows is an error with whole nodes too, and passed over as a failed one; so are
+//! victims on a node that was no candidate.
 //!
 //! Threads: questions are asked in tasks on the runtime, everything else is called by workers. Cost: of a pod that no
 //! extender is interested in, one look at its resources; of any other, a full evaluation before and after each question.

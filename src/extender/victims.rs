@@ -100,9 +100,11 @@ impl Extender {
             bytes: texts.map(|text| text.json().get().len()).sum(),
         };
         let result: PreemptionResult = self.connection.ask(ExtenderVerb::Preempt, &args, extent).await?;
+        let by_name = candidates.iter().map(|candidate| (candidate.name.as_str(), candidate));
+        let by_name: FxHashMap<&str, &Candidate> = by_name.collect();
         let mut left = Vec::with_capacity(result.victims.len());
         for (node, victims) in result.victims {
-            let Some(candidate) = candidates.iter().find(|candidate| candidate.name.as_str() == node) else {
+            let Some(candidate) = by_name.get(node.as_str()).copied() else {
                 let url = self.config.url_prefix.clone();
                 return Err(CallError::NoCandidate { url, node });
             };

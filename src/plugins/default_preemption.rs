@@ -106,9 +106,9 @@ impl PostFilter for DefaultPreemption {
             pod,
             budgets: &budgets,
         };
-        let run = preemption::dry_run(&trial, &potential, self.limits, self.offset());
+        let mut run = preemption::dry_run(&trial, &potential, self.limits, self.offset());
         let found_any = !run.candidates.is_empty();
-        let candidates = match Adviser::narrow(state, cluster, pod, run.candidates.clone()) {
+        let candidates = match Adviser::narrow(state, cluster, pod, std::mem::take(&mut run.candidates)) {
             Advice::Candidates(candidates) => candidates,
             Advice::Later => return answer(Code::Pending, "extenders are asked", NominatedNode::Keep),
             Advice::Failed(status) => return answer(Code::Error, &status.message(), NominatedNode::Keep),
