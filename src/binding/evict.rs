@@ -25,7 +25,6 @@ use futures::future::join_all;
 use http::Method;
 use kube::Client;
 use rustc_hash::FxHashMap;
-use serde::Deserialize;
 use serde_json::json;
 use tokio::runtime::Handle;
 use tokio::sync::{Mutex as AsyncMutex, Semaphore};
@@ -33,7 +32,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::pre_binding::PreBinding;
-use super::write::{BRIEFLY, Write, Written, read, send_while};
+use super::write::{BRIEFLY, Write, Written, is_there, path, send_while};
 use crate::binding::{EventWriter, PodEvent, PodEventKind, StatusPatch, StatusWriter, WaitingMap};
 use crate::clock::Clock;
 use crate::cluster::{Cluster, PodInfo};
@@ -119,16 +118,6 @@ impl std::fmt::Debug for Work {
             .field("under_way", &self.under_way)
             .finish_non_exhaustive()
     }
-}
-
-#[derive(Deserialize)]
-struct PodAnswer {
-    metadata: PodMeta,
-}
-
-#[derive(Deserialize)]
-struct PodMeta {
-    uid: String,
 }
 
 impl Evictor {
@@ -279,21 +268,12 @@ impl Work {
             Written::NotFound => Ok(false),
             Written::Forbidden => Err(Failed::Forbidden),
             Written::No(error) => Err(Failed::Error(error)),
-            Written::Mismatch(error) => match self.is_there(victim).await {
+            Written::Mismatch(error) => match is_there(&self.parts.client, victim).await {
                 Ok(false) => Ok(false),
                 Ok(true) => Err(Failed::Error(error)),
                 Err(unread) => Err(Failed::Error(format!("{error}, and reading the pod back: {unread}"))),
             },
         }
-    }
-
-    /// Whether the victim itself, and not another pod of its name, is there.
-    async fn is_there(&self, victim: &PodInfo) -> Result<bool, String> {
-        let Some(answer) = read(&self.parts.client, &path(victim)).await? else {
-            return Ok(false);
-        };
-        let answer: PodAnswer = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
-        Ok(PodUid::parse(&answer.metadata.uid) == victim.uid)
     }
 
     fn condition(&self, eviction: &Eviction, victim: &PodInfo) -> Write {
@@ -384,10 +364,6 @@ impl Evict for Evictor {
             }
         }
     }
-}
-
-fn path(pod: &PodInfo) -> String {
-    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
 }
 
 fn deletion(victim: &PodInfo) -> Write {

@@ -13,7 +13,7 @@ use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio_util::task::TaskTracker;
 
-use super::write::{BRIEFLY, Write, Written, send};
+use super::write::{BRIEFLY, Write, Written, is_there, path, send};
 use crate::clock::Clock;
 use crate::cluster::PodInfo;
 use crate::framework::NominatedNode;
@@ -241,20 +241,18 @@ impl StatusWriter {
         let patch = &waiting.patch;
         let write = Write {
             method: Method::PATCH,
-            path: format!(
-                "/api/v1/namespaces/{}/pods/{}/status",
-                patch.pod.namespace, patch.pod.name
-            ),
+            path: format!("{}/status", path(&patch.pod)),
             content_type: "application/strategic-merge-patch+json",
             body: body.to_string().into_bytes(),
         };
-        // A pod that is gone or re-created needs no condition of its predecessor's.
-        if let Written::Mismatch(error) | Written::No(error) = send(client, &write, BRIEFLY).await {
-            tracing::warn!(
-                pod = patch.pod.full_name(),
-                error,
-                "a pod's condition could not be written"
-            );
+        let pod = &patch.pod;
+        match send(client, &write, BRIEFLY).await {
+            // Of a pod that is gone or re-created nobody needs to know anything any more.
+            Written::Mismatch(_) if matches!(is_there(client, pod).await, Ok(false)) => {}
+            Written::Mismatch(error) | Written::No(error) => {
+                tracing::warn!(pod = pod.full_name(), error, "a pod's condition could not be written");
+            }
+            Written::Yes | Written::NotFound | Written::Forbidden => {}
         }
     }
 }

@@ -6,6 +6,10 @@ use http::{HeaderMap, Method, Request, StatusCode};
 use http_body_util::{BodyExt as _, Limited};
 use kube::Client;
 use kube::client::Body;
+use serde::Deserialize;
+
+use crate::cluster::PodInfo;
+use crate::ids::PodUid;
 
 /// Waits between tries of a status, in milliseconds: a bind of the pod may be waiting for it.
 pub(super) const BRIEFLY: &[u64] = &[10, 50, 250, 1000, 4000];
@@ -105,7 +109,7 @@ fn is_worth_another_try(status: StatusCode) -> bool {
 ///
 /// # Errors
 /// It cannot be read.
-pub(super) async fn read(client: &Client, path: &str) -> Result<Option<bytes::Bytes>, String> {
+async fn read(client: &Client, path: &str) -> Result<Option<bytes::Bytes>, String> {
     let request = Request::get(path)
         .body(Body::empty())
         .map_err(|error| error.to_string())?;
@@ -123,6 +127,33 @@ pub(super) async fn read(client: &Client, path: &str) -> Result<Option<bytes::By
     };
     let answer = tokio::time::timeout(DEADLINE, answer).await;
     answer.map_err(|_elapsed| "no answer in time".to_owned())?
+}
+
+#[derive(Deserialize)]
+struct PodAnswer {
+    metadata: PodMeta,
+}
+
+#[derive(Deserialize)]
+struct PodMeta {
+    uid: String,
+}
+
+/// Where a pod is found.
+pub(super) fn path(pod: &PodInfo) -> String {
+    format!("/api/v1/namespaces/{}/pods/{}", pod.namespace, pod.name)
+}
+
+/// Whether the pod itself, and not another one of its name, is there.
+///
+/// # Errors
+/// It cannot be read.
+pub(super) async fn is_there(client: &Client, pod: &PodInfo) -> Result<bool, String> {
+    let Some(answer) = read(client, &path(pod)).await? else {
+        return Ok(false);
+    };
+    let answer: PodAnswer = serde_json::from_slice(&answer).map_err(|error| error.to_string())?;
+    Ok(PodUid::parse(&answer.metadata.uid) == pod.uid)
 }
 
 async fn once(client: &Client, write: &Write) -> Result<(StatusCode, Option<Duration>), String> {

@@ -281,7 +281,7 @@ impl Extender {
         let extent = self.extent(passing);
         let result: FilterResult = self.connection.ask(ExtenderVerb::Filter, &args, extent).await?;
         if !result.error.is_empty() {
-            return Err(CallError::Said(result.error));
+            return Err(CallError::said(result.error));
         }
         let at = positions(passing);
         let find = |name: &str| {

@@ -55,7 +55,7 @@ pub(super) enum CallError {
     /// The question could not be put together.
     #[error("extender {url:?} cannot be asked: {text}")]
     Question { url: String, text: String },
-    /// Its own words.
+    /// Its own words, cut to [`MAX_WORDS_BYTES`].
     #[error("{0}")]
     Said(String),
     /// It let a node pass that it was not asked about.
@@ -74,9 +74,31 @@ pub(super) enum CallError {
     NoVictim(String),
 }
 
+/// What an extender says about its error goes into logs and into the pod's condition, and no further than this.
+const MAX_WORDS_BYTES: usize = 4 << 10;
+
 impl CallError {
+    /// What the extender says.
+    pub(super) fn said(mut words: String) -> Self {
+        words.truncate(words.floor_char_boundary(MAX_WORDS_BYTES));
+        Self::Said(words)
+    }
+
     /// Whether the extender may have done what it was asked to do all the same.
     pub(super) const fn is_unsure(&self) -> bool {
         !matches!(self, Self::Question { .. })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_words_are_cut_between_letters() {
+        let said = |words: &str| CallError::said(words.to_owned()).to_string();
+        assert_eq!(said("no room"), "no room");
+        let long = format!("{}ö{}", "x".repeat(MAX_WORDS_BYTES - 1), "y".repeat(1 << 20));
+        assert_eq!(said(&long), "x".repeat(MAX_WORDS_BYTES - 1));
     }
 }

@@ -232,7 +232,7 @@ impl Binder<'_> {
             .ask(ExtenderVerb::Bind, &args, Extent { nodes: 1, bytes: 0 });
         let result = asked.await.and_then(|result: BindingResult| match result.error {
             error if error.is_empty() => Ok(()),
-            error => Err(CallError::Said(error)),
+            error => Err(CallError::said(error)),
         });
         result.map_err(|error| BindError {
             text: error.to_string(),

@@ -7,6 +7,8 @@ use supercargo_config::Settings;
 
 use super::kit::*;
 use crate::binding::Failure;
+use crate::binding::write::is_there;
+use crate::client::{ClientOptions, ClientSet, Source};
 use crate::clock::Nanos;
 use crate::framework::NominatedNode;
 use crate::ids::Symbol;
@@ -93,6 +95,16 @@ async fn a_condition_of_a_pod_re_created_under_the_name_is_not_touched() {
     kit.fail("no", NominatedNode::Clear);
     kit.written().await;
     assert_eq!(kit.condition("p"), None);
+    // The write is refused, and the pod that it was for is looked for before anybody is troubled.
+    let options = ClientOptions {
+        source: Source::Address(kit.server.url()),
+        rate: None,
+        binds_in_flight: 1,
+    };
+    let client = ClientSet::new(&options, None).unwrap().watch;
+    let there = is_there(&client, &pod("p").build()).await;
+    let successor = is_there(&client, &successor.build()).await;
+    assert_eq!((there, successor), (Ok(false), Ok(true)));
 }
 
 #[tokio::test]
