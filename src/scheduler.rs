@@ -227,7 +227,16 @@ impl Scheduler {
     /// A thread cannot be started.
     pub fn start_caches(&self) -> std::io::Result<()> {
         let messages = self.watch_all();
-        let ingest = Ingest {
+        let ingest = self.ingest();
+        let mut threads = self.threads.lock();
+        let clock = self.parts.clock.clone();
+        threads.ingest(ingest, messages, Arc::clone(&self.applied), clock)?;
+        threads.publisher(self.parts.clone())
+    }
+
+    /// Who applies deliveries.
+    fn ingest(&self) -> Ingest {
+        Ingest {
             cluster: Arc::clone(&self.parts.cluster),
             queue: Arc::clone(&self.parts.queue),
             binding: Arc::clone(&self.parts.binding),
@@ -238,11 +247,7 @@ impl Scheduler {
             listed_pods: FxHashSet::default(),
             listed_nodes: FxHashSet::default(),
             listed: FxHashMap::default(),
-        };
-        let mut threads = self.threads.lock();
-        let clock = self.parts.clock.clone();
-        threads.ingest(ingest, messages, Arc::clone(&self.applied), clock)?;
-        threads.publisher(self.parts.clone())
+        }
     }
 
     /// Whether everything that there was at first has been applied.
@@ -276,11 +281,15 @@ impl Scheduler {
             .collect()
     }
 
-    /// Starts workers and the queue's timers. The caches must be synced.
+    /// Starts workers and the queue's timers.
     ///
     /// # Errors
-    /// A thread cannot be started.
+    /// The caches are not synced (a decision on half of the books would be a wrong one), or a thread cannot be started.
     pub fn start_scheduling(&self) -> std::io::Result<()> {
+        if !self.is_synced() {
+            let missing = self.missing().join("; ");
+            return Err(std::io::Error::other(format!("the caches are not complete: {missing}")));
+        }
         let mut threads = self.threads.lock();
         threads.timers(self.parts.clone())?;
         let seed = self.settings.tie_break_seed.unwrap_or_else(random_seed);

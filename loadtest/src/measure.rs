@@ -332,6 +332,7 @@ impl Run<'_> {
             bound: state.bound,
             unschedulable: state.unschedulable,
             lost_pods: state.lost + state.on_missing_nodes + self.prepared.pods.len().saturating_sub(state.pods),
+            simulator_backlog: state.terminating,
             overcommitted_nodes: state.overcommitted_nodes(),
             pods_per_second: counts.pods_per_second(),
             latency_ms: latency,

@@ -27,6 +27,8 @@ pub struct RunReport {
     pub unschedulable: usize,
     /// Pods that are neither bound nor unschedulable, or that no longer exist.
     pub lost_pods: usize,
+    /// Pods that were deleted and are not gone at the end: what whoever plays the nodes had not come to.
+    pub simulator_backlog: usize,
     /// Nodes whose capacity the pods bound in this run exceed.
     pub overcommitted_nodes: usize,
     /// `(bound − 1) / (last − first)`, by the harness's watch.
@@ -140,6 +142,13 @@ impl RunReport {
                 text,
                 "  preemption: {preemptors_per_second:.0} pods/s from the first nomination on, {victims} victims, \
                  {victims_in_vain} in vain, {nominations:.0} nominations at {nominations_per_second:.0}/s"
+            );
+        }
+        if self.simulator_backlog > 0 {
+            let _infallible = writeln!(
+                text,
+                "  simulator backlog: {} pods were deleted and are not gone",
+                self.simulator_backlog
             );
         }
         if let (Some(cpu), Some(rss)) = (self.cpu_seconds, self.rss_bytes) {

@@ -1,6 +1,9 @@
 //! The whole scheduler with several workers on the embedded API server: pods that preempt others at the same time.
 
+mod books;
+mod churn;
 mod conditions;
+mod leaving;
 mod rounds;
 mod starved;
 
@@ -60,37 +63,7 @@ impl Scene {
 
     /// A scheduler that knows what there is and has not begun.
     async fn over(server: ServerHandle, special: &Special) -> Self {
-        let mut configuration = Loader::new(&PluginCatalogue::in_tree())
-            .defaults()
-            .unwrap()
-            .configuration;
-        for name in special.profiles {
-            let mut profile = configuration.profiles[0].clone();
-            profile.scheduler_name = (*name).to_owned();
-            configuration.profiles.push(profile);
-        }
-        let registry = crate::plugins::registry();
-        let gates = FeatureGates::parse(special.gates).unwrap();
-        let metrics = metrics_for(&configuration, &registry, &gates, Exposition::default()).unwrap();
-        let source = Source::Address(server.url());
-        let options = ClientOptions {
-            source,
-            rate: special.rate,
-            binds_in_flight: 64,
-        };
-        let clients = ClientSet::new(&options, Some(&metrics)).unwrap();
-        let options = SchedulerOptions {
-            configuration,
-            settings: Settings {
-                workers: 4,
-                ..Settings::default()
-            },
-            registry,
-            max_in_unschedulable: Duration::from_secs(300),
-            may_act: Arc::new(|| true),
-            async_preemption: gates.enabled("SchedulerAsyncPreemption"),
-        };
-        let scheduler = Scheduler::new(options, clients, metrics).unwrap();
+        let scheduler = scheduler_on(server.url(), special);
         scheduler.start_caches().unwrap();
         scheduler.synced().await;
         Self { server, scheduler }
@@ -149,6 +122,41 @@ impl Scene {
     async fn stop(self) {
         self.scheduler.stop(Duration::from_secs(10)).await;
     }
+}
+
+/// A scheduler with four workers, of which nothing runs yet.
+fn scheduler_on(address: String, special: &Special) -> Scheduler {
+    let mut configuration = Loader::new(&PluginCatalogue::in_tree())
+        .defaults()
+        .unwrap()
+        .configuration;
+    for name in special.profiles {
+        let mut profile = configuration.profiles[0].clone();
+        profile.scheduler_name = (*name).to_owned();
+        configuration.profiles.push(profile);
+    }
+    let registry = crate::plugins::registry();
+    let gates = FeatureGates::parse(special.gates).unwrap();
+    let metrics = metrics_for(&configuration, &registry, &gates, Exposition::default()).unwrap();
+    let source = Source::Address(address);
+    let options = ClientOptions {
+        source,
+        rate: special.rate,
+        binds_in_flight: 64,
+    };
+    let clients = ClientSet::new(&options, Some(&metrics)).unwrap();
+    let options = SchedulerOptions {
+        configuration,
+        settings: Settings {
+            workers: 4,
+            ..Settings::default()
+        },
+        registry,
+        max_in_unschedulable: Duration::from_secs(300),
+        may_act: Arc::new(|| true),
+        async_preemption: gates.enabled("SchedulerAsyncPreemption"),
+    };
+    Scheduler::new(options, clients, metrics).unwrap()
 }
 
 fn create(server: &ServerHandle, pod: &PodBuilder) {

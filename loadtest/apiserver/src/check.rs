@@ -11,6 +11,7 @@ use serde_json::Value;
 
 use crate::meta;
 
+pub mod live;
 pub mod quantity;
 
 mod requests;
@@ -68,6 +69,9 @@ pub struct EndState {
     pub unschedulable: usize,
     /// Without a node because of scheduling gates.
     pub gated: usize,
+    /// Being deleted and not gone: what whoever plays the nodes has not come to yet. They keep their room, and one
+    /// without a node is no longer waited for.
+    pub terminating: usize,
     /// Without a node and without a verdict: lost.
     pub lost: usize,
     /// Names (`namespace/name`) of lost pods, the first hundred.
@@ -164,6 +168,8 @@ pub fn check(nodes: &[Value], pods: &[Value], options: &CheckOptions) -> EndStat
 
 fn count(state: &mut EndState, pod: &Value, name: String, node: &str) {
     state.pods += 1;
+    let terminating = meta::text(pod, &["metadata", "deletionTimestamp"]).is_some();
+    state.terminating += usize::from(terminating);
     if !node.is_empty() {
         state.bound += 1;
         return;
@@ -181,6 +187,7 @@ fn count(state: &mut EndState, pod: &Value, name: String, node: &str) {
     match (field("status"), field("reason")) {
         ("False", "SchedulingGated") => state.gated += 1,
         ("False", _) => state.unschedulable += 1,
+        _ if terminating => {}
         _ => {
             state.lost += 1;
             if state.lost_names.len() < MAX_NAMES {

@@ -5,10 +5,12 @@
 //!
 //! Does not: run containers, restart or complete pods, or update Services.
 
+use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
+use hashbrown::HashSet;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tokio_util::time::DelayQueue;
@@ -32,6 +34,8 @@ pub struct HollowConfig {
     pub write_status: bool,
     /// Time from the deletion request until the pod is gone.
     pub stop_delay: Duration,
+    /// Deletions that hang, as behind a finalizer that nobody takes off; `None`: none do.
+    pub hangs: Option<Hangs>,
     /// Time between two heartbeats of each node; `None`: no heartbeats.
     pub heartbeat: Option<Duration>,
 }
@@ -43,9 +47,19 @@ impl Default for HollowConfig {
             startup_delay: Duration::ZERO,
             write_status: true,
             stop_delay: Duration::ZERO,
+            hangs: None,
             heartbeat: None,
         }
     }
+}
+
+/// Deletions that take long.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Hangs {
+    /// Every so-manieth deletion hangs.
+    pub every: NonZeroU32,
+    /// How long.
+    pub delay: Duration,
 }
 
 /// Why hollow nodes stopped.
@@ -77,6 +91,10 @@ struct Hollow {
     config: HollowConfig,
     jobs: DelayQueue<Job>,
     addresses: u32,
+    /// Deletions that were seen.
+    deletions: u32,
+    /// UIDs of pods whose deletion hangs.
+    hanging: HashSet<String>,
 }
 
 /// Runs hollow nodes until `stop` is cancelled.
@@ -94,6 +112,8 @@ pub async fn run(store: Store, config: HollowConfig, stop: CancellationToken) ->
         config,
         jobs: DelayQueue::new(),
         addresses: 0,
+        deletions: 0,
+        hanging: HashSet::new(),
     };
     if let Some(interval) = config.heartbeat {
         hollow.jobs.insert(Job::Heartbeat, interval);
@@ -143,7 +163,9 @@ impl Hollow {
             if position % PODS_A_TURN == PODS_A_TURN - 1 {
                 tokio::task::yield_now().await;
             }
-            if item.kind != EventKind::Deleted {
+            if item.kind == EventKind::Deleted {
+                self.hanging.remove(item.object.uid());
+            } else {
                 self.on_pod(&item.object);
             }
         }
@@ -152,9 +174,28 @@ impl Hollow {
     fn on_pod(&mut self, pod: &Object) {
         let (namespace, name, uid) = (pod.namespace().to_owned(), pod.name().to_owned(), pod.uid().to_owned());
         if pod.index.deleting {
-            self.start_job(Job::Stop { namespace, name, uid }, self.config.stop_delay);
+            if let Some(delay) = self.stop_delay(pod) {
+                self.start_job(Job::Stop { namespace, name, uid }, delay);
+            }
         } else if self.config.write_status && pod.index.phase == "Pending" {
             self.start_job(Job::Start { namespace, name, uid }, self.config.startup_delay);
+        }
+    }
+
+    /// How long the pod takes to go; `None`: it hangs already.
+    fn stop_delay(&mut self, pod: &Object) -> Option<Duration> {
+        let Some(hangs) = self.config.hangs else {
+            return Some(self.config.stop_delay);
+        };
+        if self.hanging.contains(pod.uid()) {
+            return None;
+        }
+        self.deletions = self.deletions.wrapping_add(1);
+        if self.deletions.is_multiple_of(hangs.every.get()) {
+            self.hanging.insert(pod.uid().to_owned());
+            Some(hangs.delay)
+        } else {
+            Some(self.config.stop_delay)
         }
     }
 
@@ -263,6 +304,38 @@ fn running(pod: &Value, number: u32) -> Value {
 mod tests {
     use super::*;
     use crate::store::HistoryLimits;
+
+    fn bound_pod(store: &Store, name: &str) {
+        let pod = json!({"metadata": {"name": name}, "spec": {"containers": [{"name": "c", "image": "i"}]}});
+        store.create_as("", "pods", "default", pod).unwrap();
+        store.bind_to("default", name, "n").unwrap();
+    }
+
+    #[tokio::test]
+    async fn some_deletions_hang_and_the_pods_stay_until_they_are_through() {
+        for (every, delay, left) in [(10, Duration::from_secs(3600), 5), (1, Duration::from_millis(20), 0)] {
+            let store = Store::new(HistoryLimits::default()).unwrap();
+            let stop = CancellationToken::new();
+            let config = HollowConfig {
+                hangs: NonZeroU32::new(every).map(|every| Hangs { every, delay }),
+                ..HollowConfig::default()
+            };
+            let task = tokio::spawn(run(store.clone(), config, stop.clone()));
+            for round in 1..=3 {
+                let names: Vec<String> = (0..50).map(|number| format!("p{round}-{number}")).collect();
+                names.iter().for_each(|name| bound_pod(&store, name));
+                for name in &names {
+                    let target = WriteTarget::object(&store.pods().unwrap(), "default", name);
+                    store.delete(&target, &DeleteOptions::default()).unwrap();
+                }
+                let stay = |store: &Store| store.pods().unwrap().snapshot().0;
+                wait_for(&store, |store| stay(store).len() == round * left).await;
+                assert!(stay(&store).iter().all(|pod| pod.index.deleting));
+            }
+            stop.cancel();
+            task.await.unwrap().unwrap();
+        }
+    }
 
     async fn wait_for(store: &Store, done: impl Fn(&Store) -> bool) {
         let mut watcher = store.watch("", "pods", WatchStart::Existing).unwrap();

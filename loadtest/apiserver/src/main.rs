@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use serde_json::json;
-use supercargo_apiserver::hollow::{self, HollowConfig};
+use supercargo_apiserver::hollow::{self, Hangs, HollowConfig};
 use supercargo_apiserver::workload::{self, Workload, WorkloadParams};
 use supercargo_apiserver::{Server, ServerConfig};
 use tokio_util::sync::CancellationToken;
@@ -61,6 +61,15 @@ struct Options {
     /// Milliseconds from bound to Running on hollow nodes.
     #[arg(long, default_value_t = 0, value_name = "MILLIS")]
     startup_delay: u64,
+    /// Milliseconds from a pod's deletion until it is gone on hollow nodes.
+    #[arg(long, default_value_t = 0, value_name = "MILLIS")]
+    stop_delay: u64,
+    /// Every so-manieth deletion hangs for `--hang-seconds`.
+    #[arg(long, value_name = "N", requires = "hollow")]
+    hang_every: Option<std::num::NonZeroU32>,
+    /// How long a deletion hangs, in seconds.
+    #[arg(long, default_value_t = 300, value_name = "SECONDS")]
+    hang_seconds: u64,
     /// Hollow nodes complete deletions but write no status.
     #[arg(long)]
     no_status: bool,
@@ -98,8 +107,12 @@ impl Options {
         HollowConfig {
             startup_delay: Duration::from_millis(self.startup_delay),
             write_status: !self.no_status,
+            stop_delay: Duration::from_millis(self.stop_delay),
+            hangs: self.hang_every.map(|every| Hangs {
+                every,
+                delay: Duration::from_secs(self.hang_seconds),
+            }),
             heartbeat: (self.heartbeat > 0).then(|| Duration::from_secs(self.heartbeat)),
-            ..HollowConfig::default()
         }
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::kit::*;
+use crate::ids::PodUid;
 use crate::queue::{Exit, Requeued};
 
 #[test]
@@ -113,4 +114,50 @@ fn no_way_out_leaves_anything_behind() {
     let totals = kit.queue.totals();
     assert_eq!(totals.entered, totals.bound + totals.deleted + totals.handed_over);
     assert_eq!(kit.metrics.pending_pods(crate::telemetry::QueueKind::Active), 0);
+}
+
+#[test]
+fn nothing_is_kept_of_attempts_that_ended_however_many_and_however() {
+    const PODS: u32 = 100_000;
+    let kit = Kit::new();
+    let model = pod("model");
+    for number in 0..PODS {
+        let mut pod = model.clone();
+        pod.uid = PodUid::parse(&format!("uid-{number}"));
+        assert!(kit.queue.add(&Arc::new(pod)));
+    }
+    let mut number = 0_u32;
+    while let Some(queued) = kit.queue.try_pop() {
+        let uid = queued.pod.uid;
+        if number.is_multiple_of(8) {
+            kit.event(NODE_ADD);
+            assert_eq!(kit.queue.events_kept(), 1, "for the one that is being tried");
+        }
+        match number % 7 {
+            // Skipped: it is being deleted, or bound elsewhere.
+            0 => assert!(kit.queue.leave(&queued, Exit::Deleted)),
+            1 => assert!(kit.queue.leave(&queued, Exit::Bound)),
+            // The watch was faster.
+            2 => kit.queue.delete(uid),
+            3 => kit.queue.assigned(uid),
+            // Decided; then bound, or deleted.
+            4 => assert!(kit.queue.done(&queued) && kit.queue.leave(&queued, Exit::Bound)),
+            5 => {
+                assert!(kit.queue.done(&queued));
+                kit.queue.delete(uid);
+            }
+            // Failed, by an error such as a panic; and deleted then.
+            _ => {
+                kit.back(queued.clone(), &[]);
+                kit.queue.delete(uid);
+            }
+        }
+        assert!(!kit.queue.done(&queued), "it is out");
+        assert_eq!((kit.queue.events_kept(), kit.queue.pods_out()), (0, 0), "pod {number}");
+        number += 1;
+    }
+    let totals = kit.queue.totals();
+    assert_eq!((number, totals.entered), (PODS, u64::from(PODS)));
+    assert_eq!(totals.bound + totals.deleted, totals.entered);
+    assert_eq!(kit.counts(), [0; 4]);
 }

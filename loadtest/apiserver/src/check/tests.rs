@@ -109,3 +109,15 @@ fn pods_of_others_do_not_make_us_guilty() {
     let guilty = pod("a", "n", &json!({"cpu": "1m"}));
     assert_eq!(resources(&check(&[node("n")], &[other, guilty], &options)), ["cpu"]);
 }
+
+#[test]
+fn pods_on_their_way_out_keep_their_room_and_are_counted_apart() {
+    let mut leaving = pod("a", "n", &json!({"cpu": "600m"}));
+    leaving["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let mut never_placed = pod("b", "", &json!({}));
+    never_placed["metadata"]["deletionTimestamp"] = "2026-01-01T00:00:00Z".into();
+    let pods = [leaving, never_placed, pod("c", "n", &json!({"cpu": "600m"}))];
+    let state = check(&[node("n")], &pods, &CheckOptions::default());
+    assert_eq!((state.pods, state.bound, state.terminating, state.lost), (3, 2, 2, 0));
+    assert_eq!(resources(&state), ["cpu"]);
+}

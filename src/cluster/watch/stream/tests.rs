@@ -6,6 +6,8 @@ use super::*;
 
 #[cfg(feature = "demo")]
 mod forgetful;
+#[cfg(feature = "demo")]
+mod paging;
 
 #[test]
 fn pauses_double_and_are_limited() {

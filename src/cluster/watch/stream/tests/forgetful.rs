@@ -19,7 +19,7 @@ struct Scene {
     task: tokio::task::JoinHandle<()>,
 }
 
-fn told(delivery: Delivery<DecodedPod>) -> String {
+pub(super) fn told(delivery: Delivery<DecodedPod>) -> String {
     let name = |object: &PodObject| object.meta().name.clone().unwrap_or_default();
     match delivery {
         Delivery::Restarted => "restarted".to_owned(),
@@ -88,7 +88,7 @@ impl Scene {
     }
 }
 
-fn parts(server: &ServerHandle, kind: &'static str) -> WatchParts {
+pub(super) fn parts(server: &ServerHandle, kind: &'static str) -> WatchParts {
     let options = ClientOptions {
         source: Source::Address(server.url()),
         rate: None,
@@ -103,7 +103,7 @@ fn parts(server: &ServerHandle, kind: &'static str) -> WatchParts {
     }
 }
 
-fn create(server: &ServerHandle, name: &str) {
+pub(super) fn create(server: &ServerHandle, name: &str) {
     server.store().insert_raw("", "pods", pod(name).json().clone()).unwrap();
 }
 
