@@ -5,6 +5,8 @@
 
 #![cfg(feature = "real-control-plane")]
 
+#[path = "chart_real/render.rs"]
+mod render;
 #[path = "chart_real/rights.rs"]
 mod rights;
 
@@ -23,82 +25,17 @@ use supercargo_loadtest::process::{Launch, Managed, OnDrop, free_port, write_pri
 use supercargo_loadtest::schedulers::{Scheduler, own_binary};
 use supercargo_loadtest::tools::{Kubectl, helm, run};
 
+use render::{CHART, NAMESPACE, arguments, mount, objects, one, template, variants};
 use rights::{Granted, Used};
 
-/// The release's name and namespace.
-const RELEASE: &str = "cargo";
-const NAMESPACE: &str = "scheduling";
 /// What the chart calls everything: release and chart.
 const FULL_NAME: &str = "cargo-supercargo";
 /// A leader that a busy machine does not make lose its Lease.
 const PATIENT: &str = "leaderElection.leaseDuration=120s,leaderElection.renewDeadline=100s";
-/// Values that set what the defaults leave out.
-const ALL_VALUES: &str = include_str!("chart_real/values.yaml");
-
-/// Renders the chart.
-fn template(arguments: &[&str]) -> Result<String> {
-    let fixed = [
-        "template",
-        RELEASE,
-        CHART,
-        "--namespace",
-        NAMESPACE,
-        "--kube-version",
-        "1.36",
-    ];
-    helm(&[&fixed, arguments].concat())
-}
-
-const CHART: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/chart");
-
-/// The chart with its defaults, with everything set, and in its smallest form.
-fn variants() -> Result<Vec<(&'static str, String)>> {
-    let dir = tempfile::tempdir()?;
-    let values = dir.path().join("values.yaml");
-    std::fs::write(&values, ALL_VALUES)?;
-    let values = values.to_str().context("a path is UTF-8")?;
-    let small = "replicaCount=1,leaderElection.enabled=false,delegatedAuth.enabled=false,flowSchema.enabled=false";
-    Ok(vec![
-        ("defaults", template(&[])?),
-        ("everything", template(&["--values", values])?),
-        ("smallest", template(&["--set", small])?),
-    ])
-}
-
-fn objects(rendered: &str) -> Result<Vec<Value>> {
-    let documents: Vec<Value> = serde_saphyr::from_multiple(rendered).context("the rendered chart is not YAML")?;
-    Ok(documents.into_iter().filter(|document| !document.is_null()).collect())
-}
-
-fn one<'a>(objects: &'a [Value], kind: &str) -> Result<&'a Value> {
-    let mut found = objects.iter().filter(|object| object["kind"] == kind);
-    let first = found.next().with_context(|| format!("the chart has no {kind}"))?;
-    ensure!(found.next().is_none(), "the chart has several of {kind}");
-    Ok(first)
-}
-
-/// Writes the two files of the ConfigMap into a folder, as the Deployment mounts them.
-fn mount(objects: &[Value], dir: &Path) -> Result<()> {
-    let data = &one(objects, "ConfigMap")?["data"];
-    for file in ["config.yaml", "settings.yaml"] {
-        let text = data[file]
-            .as_str()
-            .with_context(|| format!("the ConfigMap has no {file}"))?;
-        write_private(&dir.join(file), text)?;
-    }
-    Ok(())
-}
-
-/// The container's arguments, with the mounted folder at `dir`.
-fn arguments(objects: &[Value], dir: &Path) -> Result<Vec<String>> {
-    let container = &one(objects, "Deployment")?["spec"]["template"]["spec"]["containers"][0];
-    let arguments = container["args"].as_array().context("the container has no arguments")?;
-    let place = |argument: &Value| {
-        let text = argument.as_str().context("an argument is no text")?;
-        Ok(text.replace("/etc/supercargo", &dir.display().to_string()))
-    };
-    arguments.iter().map(place).collect()
-}
+/// The service account that may read metrics, and the values that allow it.
+const SCRAPER: &str = "scraper";
+const READER: &str = "metrics.reader.subjects[0].kind=ServiceAccount,metrics.reader.subjects[0].name=scraper,\
+                      metrics.reader.subjects[0].namespace=scheduling";
 
 #[test]
 fn the_chart_passes_helms_own_check() {
@@ -112,7 +49,37 @@ fn values_that_would_do_harm_are_refused() {
         let text = format!("{error:#}");
         assert!(text.contains(words), "{arguments:?}: {text}");
     };
-    refused(&["--set", "leaderElection.enabled=false"], "replicaCount");
+    let set = |values: &str, words: &str| refused(&["--set", values], words);
+    set("leaderElection.enabled=false", "replicaCount");
+    set("schedulerName=default-scheduler", "replaceDefaultScheduler");
+    set("profiles[0].plugins.multiPoint.enabled[0].name=X", "default-scheduler");
+    set("profiles[0].schedulerName=a,pluginConfig[0].name=X", "pluginConfig");
+    set("replicas=3", "'replicas' not allowed");
+    set("metrics.serviceMonitor.enable=true", "'enable' not allowed");
+    set("settings.worker=3", "'worker' not allowed");
+    set("percentageOfNodesToScore=101", "/percentageOfNodesToScore");
+    let whole = "config.kind=KubeSchedulerConfiguration,config.apiVersion=kubescheduler.config.k8s.io/v1";
+    let with_config = |values: &str, words: &str| set(&format!("{whole},{values}"), words);
+    set("config.kind=Pod", "config: needs apiVersion");
+    with_config("config.profiles[0].schedulerName=a", "kube-scheduler's own Lease");
+    with_config(
+        "config.leaderElection.leaderElect=false,config.profiles[0].schedulerName=a",
+        "replicaCount",
+    );
+    with_config("config.parallelism=8", "replaceDefaultScheduler");
+    for value in [
+        "schedulerName=a",
+        "profiles[0].schedulerName=a",
+        "pluginConfig[0].name=X",
+        "extenders[0].urlPrefix=http://a",
+        "clientConnection.qps=5",
+        "leaderElection.leaseDuration=20s",
+        "podInitialBackoffSeconds=2",
+        "podMaxBackoffSeconds=20",
+        "percentageOfNodesToScore=0",
+    ] {
+        with_config(value, "cannot be set together with config");
+    }
     refused(
         &[
             "--namespace",
@@ -122,6 +89,20 @@ fn values_that_would_do_harm_are_refused() {
         ],
         "kube-scheduler's own Lease",
     );
+}
+
+/// The rights for the Lease are where the configuration has it.
+#[test]
+fn a_lease_of_a_whole_configuration_gets_its_rights() {
+    let variants = variants().expect("rendered charts");
+    let (_, rendered) = variants
+        .iter()
+        .find(|(name, _)| *name == "own configuration")
+        .expect("the variant");
+    let objects = objects(rendered).expect("objects");
+    let role = one(&objects, "Role").expect("one Role");
+    assert_eq!(role["metadata"]["namespace"], "kube-system");
+    assert_eq!(role["rules"][1]["resourceNames"], json!(["own-lease"]));
 }
 
 #[test]
@@ -204,7 +185,7 @@ impl Installed {
         let account = dir.join("account.kubeconfig");
         let port = format!("metrics.port={}", free_port()?);
         let client = format!("clientConnection.kubeconfig={}", account.display());
-        let rendered = template(&["--set", &port, "--set", &client, "--set", PATIENT])?;
+        let rendered = template(&["--set", &port, "--set", &client, "--set", PATIENT, "--set", READER])?;
         kubectl.run_with(&["apply", "-f", "-"], &rendered)?;
         let objects = objects(&rendered)?;
         mount(&objects, &dir)?;
@@ -226,6 +207,16 @@ impl Installed {
             dir,
             account,
         })
+    }
+
+    /// A token of the service account that the chart lets read metrics.
+    fn scraper(&self) -> Result<String> {
+        self.kubectl
+            .run(&["create", "serviceaccount", SCRAPER, "-n", NAMESPACE])?;
+        let token = self
+            .kubectl
+            .run(&["create", "token", SCRAPER, "-n", NAMESPACE, "--duration=1h"])?;
+        Ok(token.trim().to_owned())
     }
 
     /// The service account as a user.
@@ -275,7 +266,7 @@ impl Installed {
             let holder = self.kubectl.run(&lease)?;
             ensure!(!holder.is_empty(), "nobody holds the Lease");
             self.requests_are_in_the_charts_flow().await?;
-            who_may_read_metrics(plane.endpoint(), &self.account, &scheduler).await?;
+            who_may_read_metrics(plane.endpoint(), &self.account, self.scraper()?, &scheduler).await?;
             let (ready, text) = health(&scheduler, "/readyz").await?;
             ensure!(ready.is_success(), "/readyz: {ready} {text}");
             let status = scheduler.process.terminate(std::time::Duration::from_secs(30)).await?;
@@ -418,12 +409,12 @@ impl Installed {
 const TAINT: &str = "example.com/away";
 
 /// Metrics ask the API server who somebody is and what they may read.
-async fn who_may_read_metrics(admin: &Endpoint, account: &Path, scheduler: &Scheduler) -> Result<()> {
+async fn who_may_read_metrics(admin: &Endpoint, account: &Path, scraper: String, scheduler: &Scheduler) -> Result<()> {
     let text = std::fs::read_to_string(account)?;
     let own: Value = serde_saphyr::from_str(&text).context("the kubeconfig is not YAML")?;
     let own = own["users"][0]["user"]["token"].as_str().map(str::to_owned);
     let mut seen = Vec::new();
-    for token in [admin.token.clone(), own, None] {
+    for token in [admin.token.clone(), Some(scraper), own, None] {
         let mut config = kube::Config::new(format!("https://127.0.0.1:{}", scheduler.port).parse()?);
         config.accept_invalid_certs = true;
         config.auth_info.token = token.map(Into::into);
@@ -432,8 +423,8 @@ async fn who_may_read_metrics(admin: &Endpoint, account: &Path, scheduler: &Sche
         seen.push(client.send(request).await?.status().as_u16());
     }
     ensure!(
-        seen == [200, 403, 403],
-        "/metrics for the administrator, the scheduler, nobody: {seen:?}"
+        seen == [200, 200, 403, 403],
+        "/metrics for the administrator, the scraper, the scheduler, nobody: {seen:?}"
     );
     Ok(())
 }

@@ -54,7 +54,7 @@ pub(crate) struct Granted {
 }
 
 impl Granted {
-    /// Reads the roles among rendered objects.
+    /// Reads the roles among rendered objects. Rules about paths are not the scheduler's but those of readers of metrics.
     pub(crate) fn from_objects(objects: &[Value]) -> Result<Self> {
         let mut rules = Vec::new();
         for role in objects {
@@ -64,6 +64,9 @@ impl Granted {
                 _ => continue,
             };
             for rule in role["rules"].as_array().context("a role without rules")? {
+                if !rule["nonResourceURLs"].is_null() {
+                    continue;
+                }
                 let names = list(&rule["resourceNames"])?;
                 ensure!(names.len() <= 1, "a rule for several objects: {rule}");
                 for (group, resource, verb) in product(rule)? {
