@@ -36,7 +36,7 @@ use crate::binding::{BindingParts, BindingPool, Evictor, FailureHandler};
 use crate::client::ClientSet;
 use crate::clock::Clock;
 use crate::cluster::Cluster;
-use crate::cluster::watch::WatchStatus;
+use crate::cluster::watch::{Alarm, WatchStatus};
 use crate::extender::{ExtenderError, Extenders};
 use crate::framework::{EXTENDER, Handle, Observer, ProfileError, Profiles, Registry};
 use crate::queue::{QueueConfig, SchedulingQueue};
@@ -89,6 +89,7 @@ pub struct Scheduler {
     clients: ClientSet,
     settings: Settings,
     statuses: Arc<Statuses>,
+    alarm: Alarm,
     applied: Arc<Notify>,
     stopping: CancellationToken,
     tasks: TaskTracker,
@@ -214,6 +215,7 @@ impl Scheduler {
             clients,
             settings: options.settings,
             statuses: Arc::new(statuses),
+            alarm: Alarm::default(),
             applied: Arc::new(Notify::new()),
             stopping: CancellationToken::new(),
             tasks: TaskTracker::new(),

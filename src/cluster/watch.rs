@@ -39,7 +39,7 @@ pub use node::decode_node;
 pub use object::{BudgetObject, NodeObject, Object, PodObject, Served, Watched, WithText};
 pub use owners::{OwnerObject, OwnerOf, ReplicaSets, ReplicationControllers, StatefulSets};
 pub use pod::DecodedPod;
-pub use stream::{Delivery, WatchParts, WatchStatus, watch};
+pub use stream::{Alarm, Delivery, WatchParts, WatchStatus, watch};
 pub use volumes::{VolumeResource, decode_volume_object};
 
 /// Decodes a pod from JSON, compiles it and finds its class.

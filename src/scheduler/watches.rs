@@ -98,6 +98,7 @@ impl Scheduler {
             status: Arc::clone(status),
             metrics: Arc::clone(&self.parts.metrics),
             clock: self.parts.clock.clone(),
+            alarm: self.alarm.clone(),
         };
         let stopping = self.stopping.clone();
         self.tasks

@@ -29,6 +29,7 @@ use crate::clock::{Clock, Nanos};
 use crate::cluster::watch::{Object, Watched, WithText};
 use crate::sync::Mutex;
 use crate::telemetry::{Metrics, error_text};
+pub use version::Alarm;
 use version::Newest;
 
 /// The longest pause between attempts: a server that comes back is noticed within this time.
@@ -130,6 +131,8 @@ pub struct WatchParts {
     pub metrics: Arc<Metrics>,
     /// Time.
     pub clock: Clock,
+    /// Shared by the watches of one server.
+    pub alarm: Alarm,
 }
 
 /// Watches `T` and sends every delivery as what `wrap` makes of it, for ever; returns when nobody listens.
@@ -165,7 +168,11 @@ async fn watch_asking<T, M>(
         // A list is asked for before it is known whether the server gives one: until then nothing has begun.
         let mut is_asked_for = false;
         let mut newest = Newest::default();
-        while let Some(event) = newest.next_of(&mut events, &api, status.kind, silence).await {
+        let mut rung = parts.alarm.listen();
+        while let Some(event) = newest
+            .next_of(&mut events, &api, (&parts.alarm, &mut rung), silence)
+            .await
+        {
             let delivery = match event {
                 Ok(Event::Init) => {
                     is_asked_for = true;

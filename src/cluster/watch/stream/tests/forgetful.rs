@@ -19,6 +19,19 @@ struct Scene {
     task: tokio::task::JoinHandle<()>,
 }
 
+/// All deliveries up to one.
+async fn until(deliveries: &mut mpsc::Receiver<String>, last: &str) -> Vec<String> {
+    let mut seen = Vec::new();
+    while seen.last().is_none_or(|told| told != last) {
+        let next = tokio::time::timeout(Duration::from_secs(30), deliveries.recv()).await;
+        let Ok(next) = next else {
+            panic!("{last} does not come; so far {seen:?}")
+        };
+        seen.push(next.unwrap());
+    }
+    seen
+}
+
 pub(super) fn told(delivery: Delivery<DecodedPod>) -> String {
     let name = |object: &PodObject| object.meta().name.clone().unwrap_or_default();
     match delivery {
@@ -55,15 +68,7 @@ impl Scene {
 
     /// All deliveries up to one.
     async fn until(&mut self, last: &str) -> Vec<String> {
-        let mut seen = Vec::new();
-        while seen.last().is_none_or(|told| told != last) {
-            let next = tokio::time::timeout(Duration::from_secs(30), self.deliveries.recv()).await;
-            let Ok(next) = next else {
-                panic!("{last} does not come; so far {seen:?}")
-            };
-            seen.push(next.unwrap());
-        }
-        seen
+        until(&mut self.deliveries, last).await
     }
 
     fn fault(&self, verb: &str, action: FaultAction) {
@@ -100,6 +105,7 @@ pub(super) fn parts(server: &ServerHandle, kind: &'static str) -> WatchParts {
         status: WatchStatus::new(kind),
         metrics: Arc::new(Metrics::new(&MetricsOptions::default())),
         clock: Clock::Real,
+        alarm: Alarm::default(),
     }
 }
 
@@ -132,6 +138,65 @@ async fn a_server_that_comes_back_with_less_is_listed_anew() {
     create(&scene.server, "d");
     assert_eq!(scene.until("applied d").await, ["applied d"]);
     scene.task.abort();
+}
+
+/// What the watch of nodes has seen is older than where the server is when it comes back: only the watch of pods can know.
+#[tokio::test]
+async fn what_one_watch_finds_out_all_watches_act_on() {
+    let server = Server::start(ServerConfig::default()).await.unwrap();
+    let insert_node = |server: &ServerHandle, name: &str| {
+        let json = crate::testing::node(name).json().clone();
+        server.store().insert_raw("", "nodes", json).unwrap();
+    };
+    insert_node(&server, "old");
+    for number in 0..30 {
+        create(&server, &format!("p{number}"));
+    }
+    let of_pods = parts(&server, "Pod");
+    let of_nodes = WatchParts {
+        status: WatchStatus::new("Node"),
+        ..of_pods.clone()
+    };
+    let (pods, mut pod_deliveries) = mpsc::channel(1000);
+    let (nodes, mut node_deliveries) = mpsc::channel(1000);
+    let tasks = [
+        tokio::spawn(watch_asking(of_pods, pods, told, SILENCE_IN_TESTS)),
+        tokio::spawn(watch_asking(of_nodes, nodes, node_told, Duration::from_secs(600))),
+    ];
+    until(&mut pod_deliveries, "complete").await;
+    assert_eq!(
+        until(&mut node_deliveries, "complete").await,
+        ["restarted", "listed old", "complete"]
+    );
+    let address = server.url().trim_start_matches("http://").parse().unwrap();
+    server.stop().await;
+    let config = ServerConfig {
+        address,
+        ..ServerConfig::default()
+    };
+    let server = Server::start(config).await.unwrap();
+    for number in 0..10 {
+        create(&server, &format!("q{number}"));
+    }
+    insert_node(&server, "new");
+    assert_eq!(
+        until(&mut node_deliveries, "complete").await,
+        ["restarted", "listed new", "complete"]
+    );
+    for task in tasks {
+        task.abort();
+    }
+}
+
+fn node_told(delivery: Delivery<crate::cluster::NodeSpec>) -> String {
+    let name = |object: &Object<crate::cluster::NodeSpec>| object.meta().name.clone().unwrap_or_default();
+    match delivery {
+        Delivery::Restarted => "restarted".to_owned(),
+        Delivery::Listed(node) => format!("listed {}", name(&node)),
+        Delivery::Complete => "complete".to_owned(),
+        Delivery::Applied(node) => format!("applied {}", name(&node)),
+        Delivery::Deleted(node) => format!("deleted {}", name(&node)),
+    }
 }
 
 #[tokio::test]
