@@ -144,6 +144,26 @@ impl fmt::Debug for PodUid {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct ClassId(pub u32);
 
+/// A place in the network's tree: see [`crate::topology`]. 0 is the whole cluster. Each other one has a link to the
+/// place around it, which goes by the same number.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
+pub struct DomainIdx(pub u32);
+
+impl DomainIdx {
+    /// The whole cluster.
+    pub const ROOT: Self = Self(0);
+
+    /// As an array index.
+    #[must_use]
+    pub const fn at(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// A pool of addresses: see [`crate::ledger`].
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub struct PoolIdx(pub u32);
+
 #[cfg(test)]
 mod tests {
     use super::*;

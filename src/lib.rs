@@ -10,6 +10,7 @@
 //! | [`telemetry`] | metric names and recorders, traces, latency histograms |
 //! | [`client`] | connections to the API server, credentials that change on disk |
 //! | [`ledger`] | what is used and promised on every node: the truth of use |
+//! | [`topology`] | the network as one tree: domains, links, latencies |
 //! | [`cluster`] | what we know of the API server's objects: `NodeInfo`, `PodInfo`, `Snapshot`, `ChangeLog`, watches |
 //! | [`framework`] | extension points, `Status`, `CycleState`, registry, profiles: what a plugin author reads |
 //! | [`preemption`] | candidates and victims: computes, does not evict |
@@ -40,3 +41,4 @@ pub mod server;
 pub mod sync;
 pub mod telemetry;
 pub mod testing;
+pub mod topology;

@@ -29,10 +29,11 @@ const SOURCES: [&str; 8] = [
 ];
 /// The scheduler's modules, from those that know nothing to those that know all; a module imports from its own line and
 /// the lines above it.
-const ORDER: [&[&str]; 13] = [
+const ORDER: [&[&str]; 14] = [
     &["ids", "resources", "clock", "sync", "invariants", "telemetry"],
     &["client"],
     &["ledger"],
+    &["topology"],
     &["cluster"],
     &["framework"],
     &["preemption"],
