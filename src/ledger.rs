@@ -3,8 +3,8 @@
 //! It answers one question under a node's lock: *is this room still free, and if so it is yours*. Views that the
 //! workers evaluate on are made from it and may be old; a reserve is checked against the entry of that very moment.
 //!
-//! Three tables: node entries by index, promises by pod UID (one a pod, see `promise`), and where each nominated pod
-//! is nominated. The invariants of [`crate::invariants`] that it answers for: no reserve makes or enlarges an excess;
+//! Tables: node entries by index, promises by pod UID (one a pod, see `promise`), where each nominated pod is nominated,
+//! links and pools of addresses. A pod's node, links and addresses are one promise: all or nothing. The invariants of [`crate::invariants`] that it answers for: no reserve makes or enlarges an excess;
 //! a pod has one promise; an assumed pod ends bound or unreserved.
 //!
 //! Does not: know nodes' or pods' objects, plugins or I/O; undo anything by time.
@@ -17,14 +17,19 @@
 //!
 //! Children in reading order: `charge` (the values), `change` (what is told to the log), `error` (the refusals),
 //! `entry` (a node), `promise` (a pod), `transitions` (what happens to pods), `nodes` (what happens to nodes),
-//! `commit_lock` (how rules that span nodes commit).
+//! `commit_lock` (how rules that span nodes commit); `network` (values), `link` and `pool` (entries of links and of pools
+//! of addresses), `paths` (what happens to these).
 
 mod change;
 mod charge;
 mod commit_lock;
 mod entry;
 mod error;
+mod link;
+mod network;
 mod nodes;
+mod paths;
+mod pool;
 mod promise;
 mod transitions;
 
@@ -39,15 +44,21 @@ pub use change::{Change, ChangeKind, ChangeSink};
 pub use charge::{Capacity, Charge, Checks, NodeUse, Nomination, NonZero};
 pub use commit_lock::{CommitLock, ReadGuard, WriteGuard};
 pub use error::{Confirmed, Conflict, NominateError, ReserveError, Shortage};
+pub use network::{AddressNeed, Excess, Flow, Flows, LinkUse, NetworkCharge, NetworkNeeds};
+pub use paths::PoolUse;
+pub(crate) use pool::number;
+pub use pool::{AddressRange, Family, PoolSpec};
 pub use promise::{Promise, PromiseState};
 
 use smallvec::SmallVec;
 
-use crate::ids::{ClassId, NodeIdx, PodUid, Symbol};
+use crate::ids::{ClassId, DomainIdx, NodeIdx, PodUid, PoolIdx, Symbol};
 use crate::sync::Native;
 use crate::sync::primitives::{After, Primitives, Table, Word};
 use entry::NodeEntry;
+use link::LinkEntry;
 use nodes::NominatedTo;
+use pool::PoolEntry;
 use promise::Record;
 
 /// How much the ledger holds, for metrics; not exact while others write.
@@ -68,6 +79,8 @@ pub struct Ledger<P: Primitives = Native> {
     nodes: P::Table<NodeIdx, NodeEntry>,
     promises: P::Table<PodUid, Record>,
     nominated: P::Table<PodUid, NominatedTo>,
+    links: P::Table<DomainIdx, LinkEntry>,
+    pools: P::Table<PoolIdx, PoolEntry>,
     sink: Arc<dyn ChangeSink>,
     /// No entry made from now on may start at a lower version; at least that of every forgotten entry.
     version_floor: P::Word,
@@ -97,6 +110,8 @@ impl<P: Primitives> Ledger<P> {
             nodes: Table::new(),
             promises: Table::new(),
             nominated: Table::new(),
+            links: Table::new(),
+            pools: Table::new(),
             sink,
             version_floor: Word::new(0),
             tickets: Word::new(0),

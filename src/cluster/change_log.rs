@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use crossbeam::utils::CachePadded;
 
-use crate::ids::{ClassId, Incarnation, NodeIdx};
+use crate::ids::{ClassId, DomainIdx, Incarnation, NodeIdx, PoolIdx};
 use crate::ledger::{Change, ChangeKind, ChangeSink};
 use crate::sync::primitives::Word;
 
@@ -254,8 +254,10 @@ fn number_of(kind: ChangeKind) -> (u64, Incarnation) {
         ChangeKind::OwnerSelectors => plain(8),
         ChangeKind::Volumes => plain(9),
         ChangeKind::ImageCounts => plain(10),
-        ChangeKind::Links => plain(11),
+        ChangeKind::Link(link) => (11, Incarnation(u64::from(link.0))),
         ChangeKind::Rules => plain(12),
+        ChangeKind::Pool(pool) => (13, Incarnation(u64::from(pool.0))),
+        ChangeKind::Network => plain(14),
     }
 }
 
@@ -272,8 +274,10 @@ fn kind_of(number: u64, incarnation: Incarnation) -> Option<ChangeKind> {
         8 => ChangeKind::OwnerSelectors,
         9 => ChangeKind::Volumes,
         10 => ChangeKind::ImageCounts,
-        11 => ChangeKind::Links,
+        11 => ChangeKind::Link(DomainIdx(low_half(incarnation.0))),
         12 => ChangeKind::Rules,
+        13 => ChangeKind::Pool(PoolIdx(low_half(incarnation.0))),
+        14 => ChangeKind::Network,
         _ => return None,
     })
 }

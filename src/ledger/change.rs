@@ -2,7 +2,7 @@
 //!
 //! Does not: keep changes; that is the change log's work ([`crate::cluster`]).
 
-use crate::ids::{ClassId, Incarnation, NodeIdx};
+use crate::ids::{ClassId, DomainIdx, Incarnation, NodeIdx, PoolIdx};
 
 /// What kind of thing changed.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -29,8 +29,12 @@ pub enum ChangeKind {
     Volumes,
     /// On how many nodes an image is changed.
     ImageCounts,
-    /// A link, a latency or a pool of addresses changed.
-    Links,
+    /// What is promised on a link, or what it carries, changed.
+    Link(DomainIdx),
+    /// What a pool of addresses has left changed.
+    Pool(PoolIdx),
+    /// The network's tree, the latencies in it, or who depends on whom changed.
+    Network,
     /// The set of live rules that span nodes changed (see [`super::CommitLock`]).
     Rules,
 }

@@ -2,7 +2,7 @@
 //!
 //! Does not: turn them into statuses; the cycle does.
 
-use crate::ids::NodeIdx;
+use crate::ids::{DomainIdx, NodeIdx, PoolIdx};
 use crate::resources::{HostPort, Resource};
 
 /// What a node did not have enough of.
@@ -14,6 +14,10 @@ pub enum Shortage {
     PodSlot,
     /// A host port that is held already.
     Port(HostPort),
+    /// Room on a link.
+    Link(DomainIdx),
+    /// An address of a pool: the one that was wanted, or any.
+    Address(PoolIdx),
 }
 
 /// The node has no room: somebody else took it since it was evaluated.

@@ -11,6 +11,7 @@
 use std::sync::Arc;
 
 use super::charge::Charge;
+use super::network::NetworkCharge;
 use crate::ids::{Incarnation, NodeIdx};
 
 /// How firm a promise is.
@@ -39,6 +40,8 @@ pub struct Promise {
 pub(super) struct Placed {
     pub(super) promise: Promise,
     pub(super) charge: Arc<Charge>,
+    /// What of the network is charged beside the node; `None`: nothing.
+    pub(super) network: Option<Arc<NetworkCharge>>,
 }
 
 /// What must become of a pod when the call that is at work on it is done.

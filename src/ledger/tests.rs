@@ -1,6 +1,7 @@
 //! What the ledger does, by behaviour; its children hold the heavier proofs.
 
 mod model;
+mod network;
 mod nominations;
 mod oracle;
 mod room;
@@ -335,6 +336,7 @@ fn a_call_that_is_overtaken_is_told_and_fulfils_the_newest_wish() {
         promise::Placed {
             promise,
             charge: Arc::clone(&pod),
+            network: None,
         }
     };
     for is_deleted in [false, true] {

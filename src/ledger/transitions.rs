@@ -14,6 +14,8 @@ use super::change::ChangeKind;
 use super::charge::{Charge, Checks};
 use super::entry::NodeEntry;
 use super::error::{Confirmed, Conflict, ReserveError};
+use super::network::NetworkNeeds;
+use super::paths::Rest;
 use super::promise::{Placed, Promise, PromiseState, Record, Wish};
 use crate::check_invariant;
 use crate::ids::{Incarnation, NodeIdx, PodUid};
@@ -40,26 +42,43 @@ impl<P: Primitives> Ledger<P> {
         node: NodeIdx,
         incarnation: Incarnation,
     ) -> Result<u64, ReserveError> {
-        let placed = |state| Placed {
+        self.reserve_all(charge, checks, &NetworkNeeds::default(), node, incarnation)
+    }
+
+    /// [`Self::reserve`] of a node and of what the pod needs of the network, all or nothing: first the node, then links
+    /// in their order, then addresses.
+    ///
+    /// # Errors
+    /// See [`ReserveError`]; this call has charged nothing then.
+    pub fn reserve_all(
+        &self,
+        charge: &Arc<Charge>,
+        checks: &Checks,
+        needs: &NetworkNeeds,
+        node: NodeIdx,
+        incarnation: Incarnation,
+    ) -> Result<u64, ReserveError> {
+        let placed = |state, network| Placed {
             promise: Promise {
                 state,
                 node,
                 incarnation,
             },
             charge: Arc::clone(charge),
+            network,
         };
         let begun = self.promises.upsert(charge.uid, Record::nowhere, |record| {
             let free = !record.busy && record.placed.is_none();
             if free {
                 record.busy = true;
-                record.placed = Some(placed(PromiseState::Reserving));
+                record.placed = Some(placed(PromiseState::Reserving, None));
             }
             (After::Keep, free)
         });
         if !begun {
             return Err(ReserveError::AlreadyPromised);
         }
-        let result = self
+        let on_node = self
             .nodes
             .update(node, |entry| {
                 (
@@ -68,7 +87,19 @@ impl<P: Primitives> Ledger<P> {
                 )
             })
             .unwrap_or(Err(ReserveError::NodeGone));
-        let overtaken = self.settle(charge.uid, result.is_ok().then(|| placed(PromiseState::Assumed)));
+        let result = on_node.and_then(|version| {
+            let network = self.charge_network(charge.uid, needs);
+            let network = network.map_err(|shortage| {
+                self.discharge_node(node, charge.uid);
+                ReserveError::Conflict(Conflict { shortage, version })
+            })?;
+            Ok((version, network))
+        });
+        let (result, end) = match result {
+            Ok((version, network)) => (Ok(version), Some(placed(PromiseState::Assumed, network))),
+            Err(error) => (Err(error), None),
+        };
+        let overtaken = self.settle(charge.uid, end);
         if overtaken {
             return Err(ReserveError::Overtaken);
         }
@@ -149,14 +180,16 @@ impl<P: Primitives> Ledger<P> {
 
     /// Counts a pod on `node` as bound, wherever it was before.
     fn place_bound(&self, before: Option<Placed>, charge: &Arc<Charge>, node: NodeIdx) -> (Placed, Confirmed) {
+        let mut network = None;
         let (incarnation, outcome) = match before {
             Some(before) if before.promise.node == node => {
                 self.recharge(&before, charge);
+                network = before.network;
                 (before.promise.incarnation, Confirmed::Replaced)
             }
             Some(before) => {
                 let incarnation = self.charge_unchecked(charge, node);
-                self.discharge(&before);
+                self.discharge(&before, Rest::Grace);
                 (
                     incarnation,
                     Confirmed::Moved {
@@ -175,6 +208,7 @@ impl<P: Primitives> Ledger<P> {
             Placed {
                 promise,
                 charge: Arc::clone(charge),
+                network,
             },
             outcome,
         )
@@ -227,8 +261,8 @@ impl<P: Primitives> Ledger<P> {
         let Some(before) = begun.flatten() else { return };
         self.recharge(&before, charge);
         let placed = Placed {
-            promise: before.promise,
             charge: Arc::clone(charge),
+            ..before
         };
         self.settle(charge.uid, Some(placed));
     }
@@ -244,7 +278,7 @@ impl<P: Primitives> Ledger<P> {
             (After::Keep, if ours { record.placed.clone() } else { None })
         });
         let Some(placed) = begun.flatten() else { return false };
-        self.discharge(&placed);
+        self.discharge(&placed, Rest::None);
         self.settle(uid, None);
         true
     }
@@ -265,7 +299,7 @@ impl<P: Primitives> Ledger<P> {
             let node = placed.as_ref().map(|placed| placed.promise.node);
             if !was_busy {
                 if let Some(placed) = &placed {
-                    self.discharge(placed);
+                    self.discharge(placed, Rest::Grace);
                 }
                 self.settle(uid, None);
             }
@@ -275,8 +309,15 @@ impl<P: Primitives> Ledger<P> {
         node
     }
 
-    fn discharge(&self, placed: &Placed) {
-        let (node, uid) = (placed.promise.node, placed.charge.uid);
+    /// Takes back all that a pod is charged with, in reverse.
+    fn discharge(&self, placed: &Placed, rest: Rest) {
+        if let Some(network) = &placed.network {
+            self.discharge_network(placed.charge.uid, network, rest);
+        }
+        self.discharge_node(placed.promise.node, placed.charge.uid);
+    }
+
+    fn discharge_node(&self, node: NodeIdx, uid: PodUid) {
         let taken = self.nodes.update(node, |entry| {
             let taken = entry.take(uid);
             if let Some(charge) = &taken {
@@ -310,7 +351,7 @@ impl<P: Primitives> Ledger<P> {
                 None => return overtaken,
                 Some(Wish::Remove) => {
                     if let Some(placed) = placed.take() {
-                        self.discharge(&placed);
+                        self.discharge(&placed, Rest::Grace);
                     }
                 }
                 Some(Wish::Confirm { charge, node }) => {

@@ -7,6 +7,7 @@
 //! longer.
 
 mod commit;
+mod network;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
