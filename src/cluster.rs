@@ -7,7 +7,7 @@
 //! Does not: decide anything, or write to the API server.
 //!
 //! Children in reading order: `labels`, `selector`, `label_selector`, `taints` (small compiled pieces); `pod_info`,
-//! `class`, `node_info`, `budget`, `object_text` (what is known of one object); `volumes` (claims, volumes, CSI objects); `snapshot` (all nodes at one moment); `watch` (decoding).
+//! `class`, `node_info`, `budget`, `object_text` (what is known of one object); `volumes` (claims, volumes, CSI objects); `network` (the tree, latencies, AppGroups); `snapshot` (all nodes at one moment); `watch` (decoding).
 
 mod budget;
 mod change_log;
@@ -15,6 +15,7 @@ mod class;
 mod label_selector;
 mod labels;
 mod namespaces;
+mod network;
 mod node_info;
 mod node_table;
 mod object_text;
@@ -36,6 +37,10 @@ pub use class::{ClassTable, Classified, LabelVisibility, PodClass};
 pub use label_selector::LabelSelector;
 pub use labels::Labels;
 pub use namespaces::{NamespaceLabels, Namespaces};
+pub use network::{
+    AddressRequest, AppGroup, AppMember, Bandwidth, Dependency, Network, NetworkFaults, NetworkLevels, NetworkView,
+    NodeNetwork, Peer, PeerTarget, PodNetwork,
+};
 pub use node_info::{Image, NodeInfo, NodeSpec};
 pub use node_table::{ClusterView, ImageState, Images, NoPods, NodeTable, PodLister};
 pub use object_text::ObjectText;

@@ -10,7 +10,7 @@
 //! Children in reading order: `args`, `normalize`, `hints` (shared pieces); `node_name` and its like (one check each);
 //! `node_affinity`, `node_ports`, `node_resources_fit`, `node_resources_balanced_allocation`, `image_locality`;
 //! `inter_pod_affinity`, `pod_topology_spread` (pods count); `volume_restrictions`, `node_volume_limits`, `volume_zone`,
-//! `volume_binding`; `default_preemption`; `dynamic_resources`.
+//! `volume_binding`; `default_preemption`; `dynamic_resources`; `network` (latency).
 
 mod args;
 #[cfg(test)]
@@ -21,6 +21,7 @@ mod dynamic_resources;
 mod hints;
 mod image_locality;
 mod inter_pod_affinity;
+mod network;
 mod node_affinity;
 mod node_declared_features;
 mod node_name;
@@ -47,7 +48,7 @@ use crate::framework::{Plugin, PluginContext, Registry};
 
 type Make = fn(&PluginContext<'_>) -> Result<Arc<dyn Plugin>, String>;
 
-const AVAILABLE: [(&str, Make); 20] = [
+const AVAILABLE: [(&str, Make); 21] = [
     ("SchedulingGates", |_| Ok(Arc::new(scheduling_gates::SchedulingGates))),
     ("PrioritySort", |_| Ok(Arc::new(priority_sort::PrioritySort))),
     ("NodeUnschedulable", |_| {
@@ -78,6 +79,7 @@ const AVAILABLE: [(&str, Make); 20] = [
     ("InterPodAffinity", inter_pod_affinity::make),
     ("ImageLocality", |_| Ok(Arc::new(image_locality::ImageLocality))),
     ("DefaultBinder", |_| Ok(Arc::new(default_binder::DefaultBinder))),
+    ("TopologyAware", network::topology_aware::make),
     ("NodeDeclaredFeatures", |_| {
         Ok(Arc::new(node_declared_features::NodeDeclaredFeatures))
     }),

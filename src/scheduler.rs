@@ -6,7 +6,7 @@
 //! Does not: parse options, elect a leader or serve HTTP; the caller says when to begin scheduling and when to stop.
 //!
 //! Children: `watches` (which kinds, and the road to the applying thread), `ingest` (applying, timed by `handling`), `extending` (cycles put aside),
-//! `worker` (from a popped
+//! `network` (what is known of latencies at the start), `worker` (from a popped
 //! pod to the binding pool), `commit` (from a decision to a reserve), `threads`.
 
 mod commit;
@@ -15,6 +15,7 @@ mod handling;
 mod ingest;
 mod kept;
 mod kept_volumes;
+mod network;
 #[cfg(test)]
 #[cfg(feature = "demo")]
 mod tests;
@@ -45,6 +46,7 @@ use crate::telemetry::{Exposition, FeatureState, Metrics, MetricsOptions};
 use extending::Extending;
 use handling::Handling;
 use ingest::{Ingest, Statuses};
+pub use network::SourceError;
 use threads::Threads;
 use worker::{Worker, WorkerParts};
 
@@ -57,6 +59,9 @@ pub enum SchedulerError {
     /// An extender cannot be set up.
     #[error("couldn't build extenders: {0}")]
     Extender(#[from] ExtenderError),
+    /// A source of latencies cannot be used.
+    #[error(transparent)]
+    Latencies(#[from] SourceError),
 }
 
 /// What a scheduler is made from.
@@ -167,6 +172,7 @@ impl Scheduler {
         let profiles = Arc::new(profiles);
         let names = profiles.all().iter().map(|profile| profile.name);
         let cluster = Arc::new(Cluster::new(names, profiles.label_visibility()));
+        network::take_sources(configuration, &cluster.network)?;
         let queue_config = QueueConfig {
             initial_backoff: options.configuration.pod_initial_backoff,
             max_backoff: options.configuration.pod_max_backoff,

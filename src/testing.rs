@@ -30,8 +30,17 @@ static CLASSES: LazyLock<ClassTable> = LazyLock::new(|| ClassTable::new(LabelVis
 /// It cannot be built.
 #[must_use]
 pub fn default_profile() -> Arc<Profile> {
+    profile_of("apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n")
+}
+
+/// The first profile of a configuration.
+///
+/// # Panics
+/// The configuration cannot be loaded.
+#[must_use]
+pub fn profile_of(configuration: &str) -> Arc<Profile> {
     let loaded = Loader::new(&PluginCatalogue::in_tree())
-        .defaults()
+        .load_str("profile", configuration)
         .unwrap_or_else(|errors| panic!("{errors}"));
     let (registry, handle) = (crate::plugins::registry(), Arc::new(Handle::default()));
     let profiles = Profiles::build(&loaded.configuration, &registry, &handle).unwrap_or_else(|error| panic!("{error}"));

@@ -2,9 +2,13 @@
 //!
 //! Does not: validate (see [`crate::load`]): a value of these types that came from a [`crate::Loader`] is valid.
 
+mod network;
+
 use std::time::Duration;
 
 use crate::selectors::NodeAffinity;
+
+pub use network::{Aggregation, FigureMeaning, LatencyEntry, LatencySource, LatencySourceKind, TopologyAwareArgs};
 
 /// Args of a plugin.
 #[derive(Debug, Clone, PartialEq)]
@@ -23,6 +27,8 @@ pub enum PluginArgs {
     NodeResourcesFit(NodeResourcesFitArgs),
     /// `PodTopologySpreadArgs`.
     PodTopologySpread(PodTopologySpreadArgs),
+    /// `TopologyAwareArgs`.
+    TopologyAware(TopologyAwareArgs),
     /// `VolumeBindingArgs`.
     VolumeBinding(VolumeBindingArgs),
     /// Args of a plugin without a type here, as they stand in the file.
@@ -42,6 +48,7 @@ impl PluginArgs {
             }
             "NodeResourcesFit" => Self::NodeResourcesFit(NodeResourcesFitArgs::default()),
             "PodTopologySpread" => Self::PodTopologySpread(PodTopologySpreadArgs::default()),
+            "TopologyAware" => Self::TopologyAware(TopologyAwareArgs::default()),
             "VolumeBinding" => Self::VolumeBinding(VolumeBindingArgs::default()),
             _ => return None,
         })

@@ -222,6 +222,35 @@ wire!(WireVolumeBindingArgs {
     shape: Vec<WireShapePoint> = "shape",
 });
 
+wire!(WireTopologyAwareArgs {
+    api_version: String = "apiVersion",
+    kind: String = "kind",
+    latency_threshold_ms: i64 = "latencyThresholdMs",
+    score_divisor: i64 = "scoreDivisor",
+    aggregation: String = "aggregation",
+    missing_figures: String = "missingFigures",
+    stretch_scores: bool = "stretchScores",
+    count_callers: bool = "countCallers",
+    sources: Vec<WireLatencySource> = "sources",
+});
+
+wire!(WireLatencySource {
+    name: String = "name",
+    level: String = "level",
+    mirrored: bool = "mirrored",
+    matrix: WireMatrix = "matrix",
+});
+
+wire!(WireMatrix {
+    figures: Vec<WireLatency> = "figures",
+});
+
+wire!(WireLatency {
+    from: String = "from",
+    to: String = "to",
+    ms: f64 = "ms",
+});
+
 wire!(WireSettings {
     api_version: String = "apiVersion",
     kind: String = "kind",

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use smallvec::SmallVec;
 
-use crate::cluster::{Labels, Taint};
-use crate::ids::{Incarnation, NodeIdx, Symbol};
+use crate::cluster::{Labels, NodeNetwork, Taint};
+use crate::ids::{DomainIdx, Incarnation, NodeIdx, Symbol};
 use crate::ledger::{Capacity, NodeUse};
 
 /// An image that a node has, under one of its names.
@@ -38,6 +38,8 @@ pub struct NodeSpec {
     pub declared_features: Box<[Symbol]>,
     /// Type and status of each condition, sorted by type: only to see changes.
     pub conditions: SmallVec<[(Symbol, Symbol); 4]>,
+    /// What it offers of the network.
+    pub network: NodeNetwork,
     /// Hash of the annotations, to see changes.
     pub annotations_hash: u64,
 }
@@ -51,6 +53,8 @@ pub struct NodeInfo {
     pub name: Symbol,
     /// Which tenant of the slot it is.
     pub incarnation: Incarnation,
+    /// Where it lies in the network.
+    pub place: DomainIdx,
     /// The object.
     pub spec: Arc<NodeSpec>,
     /// What is in use, assumed pods included.

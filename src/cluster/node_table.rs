@@ -4,8 +4,11 @@ use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
 
-use crate::cluster::{Budget, ClassTable, Namespaces, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue};
+use crate::cluster::{
+    Budget, ClassTable, Namespaces, Network, NetworkView, NodeInfo, NodeSpec, Owners, Placed, PodInfo, VolumeCatalogue,
+};
 use crate::ids::{NodeIdx, PodUid, Symbol};
+use crate::ledger::Ledger;
 
 /// How an image is spread over the cluster.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -195,6 +198,12 @@ pub struct ClusterView<'a> {
     pub owners: &'a Owners,
     /// Claims, volumes, StorageClasses and CSI objects, as of now.
     pub volumes: &'a VolumeCatalogue,
+    /// The network.
+    pub network: &'a NetworkView,
+    /// AppGroups, as of now.
+    pub apps: &'a Network,
+    /// Pools of addresses, as of now.
+    pub ledger: &'a Ledger,
 }
 
 impl std::fmt::Debug for ClusterView<'_> {

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use smallvec::SmallVec;
 
 use crate::cluster::{
-    Labels, NodeSelectorTerm, ObjectText, OwnerRef, PodAffinity, PodVolume, PreferredTerm, SpreadConstraint, Toleration,
+    Labels, NodeSelectorTerm, ObjectText, OwnerRef, PodAffinity, PodNetwork, PodVolume, PreferredTerm,
+    SpreadConstraint, Toleration,
 };
 use crate::ids::{ClassId, PodUid, Symbol};
 use crate::ledger::{Charge, NonZero};
@@ -67,6 +68,8 @@ pub struct PodSpec {
     pub container_count: u32,
     /// Features that its node must declare, sorted.
     pub required_features: SmallVec<[Symbol; 2]>,
+    /// What it needs of the network; absent: it says nothing about it.
+    pub network: Option<Box<PodNetwork>>,
     /// Parts that this release cannot take into account, sorted.
     pub unsupported: SmallVec<[Unsupported; 2]>,
 }

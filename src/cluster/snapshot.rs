@@ -73,7 +73,7 @@ fn entry<T: Default>(list: &mut Vec<T>, at: usize) -> &mut T {
 mod tests {
     use super::*;
     use crate::cluster::NodeSpec;
-    use crate::ids::{Incarnation, Symbol};
+    use crate::ids::{DomainIdx, Incarnation, Symbol};
     use crate::ledger::NodeUse;
 
     fn node(idx: u32) -> Arc<NodeInfo> {
@@ -81,6 +81,7 @@ mod tests {
             idx: NodeIdx(idx),
             name: Symbol::new(&format!("n{idx}")),
             incarnation: Incarnation(1),
+            place: DomainIdx::ROOT,
             spec: Arc::new(NodeSpec::default()),
             used: NodeUse::default(),
         })

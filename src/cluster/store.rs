@@ -25,10 +25,10 @@ use dashmap::DashMap;
 use rustc_hash::{FxBuildHasher, FxHashSet};
 
 use crate::cluster::{
-    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, NodeSpec, ObjectText, Owners, PodInfo,
-    PodLister, Rules, Snapshot, VolumeCatalogue,
+    Budget, ChangeLog, ClassTable, Images, LabelVisibility, Namespaces, Network, NetworkLevels, NodeSpec, ObjectText,
+    Owners, PodInfo, PodLister, Rules, Snapshot, VolumeCatalogue,
 };
-use crate::ids::{Incarnation, NodeIdx, PodUid, Symbol};
+use crate::ids::{DomainIdx, Incarnation, NodeIdx, PodUid, Symbol};
 use crate::ledger::{CommitLock, Ledger};
 use crate::sync::Mutex;
 
@@ -44,6 +44,8 @@ pub struct NodeRecord {
     pub name: Symbol,
     /// Which tenant of the slot it is.
     pub incarnation: Incarnation,
+    /// Where it lies in the network.
+    pub place: DomainIdx,
     /// The object.
     pub spec: Arc<NodeSpec>,
 }
@@ -73,6 +75,8 @@ pub struct Cluster {
     pub owners: Owners,
     /// Claims, volumes, StorageClasses and CSI objects.
     pub volumes: VolumeCatalogue,
+    /// The tree, latencies and AppGroups.
+    pub network: Network,
     scheduler_names: FxHashSet<Symbol>,
     slots: Mutex<nodes::Slots>,
     records: DashMap<NodeIdx, NodeRecord, FxBuildHasher>,
@@ -102,6 +106,7 @@ impl Cluster {
         let sink: Arc<dyn crate::ledger::ChangeSink> = Arc::<ChangeLog>::clone(&log);
         Self {
             volumes: VolumeCatalogue::new(Arc::clone(&sink)),
+            network: Network::new(NetworkLevels::default(), Arc::clone(&sink)),
             ledger: Arc::new(Ledger::new(sink)),
             log,
             classes: ClassTable::new(labels),

@@ -15,6 +15,7 @@ mod affinity;
 mod budget;
 mod error;
 mod locate;
+mod network;
 mod node;
 mod object;
 mod owners;

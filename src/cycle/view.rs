@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rustc_hash::FxHashSet;
 use smallvec::SmallVec;
 
-use crate::cluster::{Cluster, ClusterView, Cursor, Images, NodeInfo, NodeTable, Placed, Replay, Seq};
+use crate::cluster::{Cluster, ClusterView, Cursor, Images, NetworkView, NodeInfo, NodeTable, Placed, Replay, Seq};
 use crate::cycle::Recent;
 use crate::ids::{ClassId, NodeIdx};
 use crate::ledger::{Change, ChangeKind};
@@ -45,6 +45,7 @@ pub struct View {
     images: Arc<Images>,
     cursor: Cursor,
     placed: Placed,
+    network: NetworkView,
     touches: Recent<NodeIdx>,
     moves: Recent<Move>,
     epochs: Epochs,
@@ -66,6 +67,7 @@ impl View {
             images: Arc::default(),
             cursor: Cursor::default(),
             placed: Placed::default(),
+            network: NetworkView::default(),
             touches: Recent::new(MAX_TOUCHES),
             moves: Recent::new(MAX_MOVES),
             epochs: Epochs::default(),
@@ -88,6 +90,8 @@ impl View {
                 self.put(cluster, NodeInfo::clone(node));
             }
             self.images = Arc::clone(&snapshot.images);
+            self.network.refresh(&cluster.network);
+            self.network.refresh_links(&cluster.ledger);
             self.cursor = Cursor::at(snapshot.next_change);
             self.touches.forget();
             self.moves.forget();
@@ -133,8 +137,14 @@ impl View {
                 self.refresh_node(cluster, change.node);
             }
             ChangeKind::NamespaceLabels | ChangeKind::OwnerSelectors => self.epochs.domains += 1,
+            ChangeKind::Link(link) => self.network.refresh_link(&cluster.ledger, link),
+            ChangeKind::Pool(pool) => self.network.note_pool(pool),
+            ChangeKind::Network => {
+                self.network.refresh(&cluster.network);
+                self.epochs.domains += 1;
+            }
             // Read by plugins that are evaluated in full.
-            ChangeKind::Volumes | ChangeKind::Links | ChangeKind::Rules => {}
+            ChangeKind::Volumes | ChangeKind::Rules => {}
         }
     }
 
@@ -255,7 +265,16 @@ impl View {
             namespaces: &cluster.namespaces,
             owners: &cluster.owners,
             volumes: &cluster.volumes,
+            network: &self.network,
+            apps: &cluster.network,
+            ledger: &cluster.ledger,
         }
+    }
+
+    /// The network.
+    #[must_use]
+    pub const fn network(&self) -> &NetworkView {
+        &self.network
     }
 
     /// Nodes that changed lately.

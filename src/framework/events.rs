@@ -105,6 +105,8 @@ pub enum EventResource {
     DeviceClass,
     /// A Namespace.
     Namespace,
+    /// The network's tree, latencies in it, or an AppGroup.
+    Network,
     /// Anything.
     Any,
 }
@@ -127,6 +129,7 @@ impl EventResource {
             Self::ResourceSlice => "ResourceSlice",
             Self::DeviceClass => "DeviceClass",
             Self::Namespace => "Namespace",
+            Self::Network => "supercargo.io/Network",
             Self::Any => "*",
         }
     }

@@ -72,6 +72,18 @@ impl Profile {
         self.wide.plugins.iter().all(followed)
     }
 
+    /// Whether what plugins prepare for pods like `pod` rests on the network, so that it is void once that changes.
+    #[must_use]
+    pub fn rests_on_links(&self, pod: &PodInfo) -> bool {
+        let rests = |plugin: &dyn Plugin| {
+            plugin
+                .pre_filter()
+                .is_some_and(|point| point.pre_filter_reads().any_of(Reads::LINKS))
+        };
+        let mut plugins = self.wide.plugins.iter();
+        plugins.any(|wide| rests(&*wide.plugin) && wide.plugin.applies_to(pod))
+    }
+
     /// Whether the verdict about a node, in a cycle with this state, may rest on other nodes, so that it must be checked
     /// again where nobody else commits.
     #[must_use]

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use supercargo_config::PluginArgs;
 use supercargo_config::plugin_args::{
     DefaultPreemptionArgs, InterPodAffinityArgs, NodeAffinityArgs, NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs, PodTopologySpreadArgs, VolumeBindingArgs,
+    NodeResourcesFitArgs, PodTopologySpreadArgs, TopologyAwareArgs, VolumeBindingArgs,
 };
 
 use crate::framework::PluginContext;
@@ -43,6 +43,7 @@ own_args!(
     NodeResourcesBalancedAllocation: NodeResourcesBalancedAllocationArgs,
     NodeResourcesFit: NodeResourcesFitArgs,
     PodTopologySpread: PodTopologySpreadArgs,
+    TopologyAware: TopologyAwareArgs,
     VolumeBinding: VolumeBindingArgs,
 );
 

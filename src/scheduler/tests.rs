@@ -4,6 +4,7 @@ mod books;
 mod churn;
 mod conditions;
 mod leaving;
+mod network;
 mod rounds;
 mod starved;
 
@@ -38,6 +39,8 @@ struct Special {
     /// Names of further profiles like the default one.
     profiles: &'static [&'static str],
     rate: Option<RateLimit>,
+    /// A configuration file; empty: the defaults.
+    configuration: &'static str,
 }
 
 impl Scene {
@@ -126,10 +129,13 @@ impl Scene {
 
 /// A scheduler with four workers, of which nothing runs yet.
 fn scheduler_on(address: String, special: &Special) -> Scheduler {
-    let mut configuration = Loader::new(&PluginCatalogue::in_tree())
-        .defaults()
-        .unwrap()
-        .configuration;
+    let catalogue = PluginCatalogue::in_tree();
+    let loader = Loader::new(&catalogue);
+    let loaded = match special.configuration {
+        "" => loader.defaults(),
+        text => loader.load_str("configuration", text),
+    };
+    let mut configuration = loaded.unwrap().configuration;
     for name in special.profiles {
         let mut profile = configuration.profiles[0].clone();
         profile.scheduler_name = (*name).to_owned();

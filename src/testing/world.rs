@@ -5,15 +5,16 @@ use std::sync::Arc;
 use rustc_hash::FxHashMap;
 
 use crate::cluster::{
-    Budget, ClusterView, Images, Namespaces, NodeInfo, NodeSpec, NodeTable, Owners, Placed, PodClass, PodInfo,
-    PodLister, VolumeCatalogue, VolumeObject,
+    Budget, ClusterView, Images, Namespaces, Network, NetworkLevels, NetworkView, NodeInfo, NodeSpec, NodeTable,
+    Owners, Placed, PodClass, PodInfo, PodLister, VolumeCatalogue, VolumeObject,
 };
 use crate::ids::{Incarnation, NodeIdx, Symbol};
-use crate::ledger::NodeUse;
+use crate::ledger::{Change, ChangeSink, Ledger, NodeUse};
 use crate::testing::CLASSES;
 
-/// Nodes, the pods on them, nominated pods, budgets and volume objects. A clone shares the volume objects.
-#[derive(Clone, Debug, Default)]
+/// Nodes, the pods on them, nominated pods, budgets and volume objects. A clone shares the volume objects
+/// and the network.
+#[derive(Clone, Debug)]
 pub struct World {
     nodes: NodeTable,
     images: Images,
@@ -22,6 +23,38 @@ pub struct World {
     namespaces: Arc<Namespaces>,
     owners: Arc<Owners>,
     volumes: VolumeCatalogue,
+    ledger: Arc<Ledger>,
+    network: Arc<Network>,
+    network_view: NetworkView,
+}
+
+/// A log that nobody reads.
+#[derive(Debug)]
+struct NoLog;
+
+impl ChangeSink for NoLog {
+    fn append(&self, _: Change) -> u64 {
+        0
+    }
+}
+
+impl Default for World {
+    fn default() -> Self {
+        let sink: Arc<dyn ChangeSink> = Arc::new(NoLog);
+        let network = Network::new(NetworkLevels::default(), Arc::clone(&sink));
+        Self {
+            nodes: NodeTable::default(),
+            images: Images::default(),
+            pods: Pods::default(),
+            placed: Placed::default(),
+            namespaces: Arc::default(),
+            owners: Arc::default(),
+            volumes: VolumeCatalogue::default(),
+            ledger: Arc::new(Ledger::new(sink)),
+            network: Arc::new(network),
+            network_view: NetworkView::default(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, Default)]
@@ -70,6 +103,7 @@ impl World {
             idx,
             name,
             incarnation,
+            place: self.network.place_of(&spec),
             spec,
             used: NodeUse {
                 incarnation,
@@ -77,6 +111,7 @@ impl World {
                 ..Default::default()
             },
         });
+        self.network_view.refresh(&self.network);
         idx
     }
 
@@ -156,6 +191,24 @@ impl World {
         &self.volumes
     }
 
+    /// Links and pools, to be filled; [`Self::refresh_network`] shows what has changed.
+    #[must_use]
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// The tree, latencies and AppGroups, to be filled; [`Self::refresh_network`] shows what has changed.
+    #[must_use]
+    pub fn network(&self) -> &Network {
+        &self.network
+    }
+
+    /// Takes in what has become of the network.
+    pub fn refresh_network(&mut self) {
+        self.network_view.refresh(&self.network);
+        self.network_view.refresh_links(&self.ledger);
+    }
+
     /// The nodes.
     #[must_use]
     pub const fn nodes(&self) -> &NodeTable {
@@ -180,6 +233,9 @@ impl World {
             namespaces: &self.namespaces,
             owners: &self.owners,
             volumes: &self.volumes,
+            network: &self.network_view,
+            apps: &self.network,
+            ledger: &self.ledger,
         }
     }
 }

@@ -7,6 +7,7 @@
 //!
 //! Source: `apis/config/v1/defaults.go`, `apis/config/validation/validation_pluginargs.go`.
 
+mod network;
 mod resources;
 mod spread;
 
@@ -83,6 +84,9 @@ pub(super) fn check(plugin: &str, node: Option<&Node>, path: &str, cx: &mut Cx<'
         }
         PluginArgs::PodTopologySpread(_) => {
             PluginArgs::PodTopologySpread(spread::check(decode(node, path, cx), path, cx))
+        }
+        PluginArgs::TopologyAware(_) => {
+            PluginArgs::TopologyAware(network::topology_aware(decode(node, path, cx), path, cx))
         }
         PluginArgs::VolumeBinding(_) => PluginArgs::VolumeBinding(volume_binding(decode(node, path, cx), path, cx)),
         PluginArgs::Raw(raw) => PluginArgs::Raw(raw),

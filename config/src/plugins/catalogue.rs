@@ -49,6 +49,9 @@ const IN_TREE: [(&str, u32, &[ExtensionPoint]); 20] = [
     ("NodeDeclaredFeatures", 0, &[P::PreFilter, P::Filter]),
 ];
 
+/// In-tree plugins that a profile has only if it names them.
+const OPTIONAL: [(&str, &[ExtensionPoint]); 1] = [("TopologyAware", &[P::PreFilter, P::Filter, P::PreScore, P::Score])];
+
 /// The lists of a profile that says nothing: all in-tree plugins through `multiPoint`, as the gates have it.
 pub fn default_plugins(gates: &FeatureGates) -> Plugins {
     let mut plugins = Plugins::new();
@@ -77,11 +80,12 @@ impl PluginCatalogue {
         Self::default()
     }
 
-    /// All in-tree plugins of the default list.
+    /// All in-tree plugins: those of the default list and those that must be named.
     pub fn in_tree() -> Self {
-        let entries = IN_TREE
-            .iter()
-            .map(|(name, _, points)| ((*name).to_owned(), points.to_vec()))
+        let default = IN_TREE.iter().map(|(name, _, points)| (*name, *points));
+        let entries = default
+            .chain(OPTIONAL)
+            .map(|(name, points)| (name.to_owned(), points.to_vec()))
             .collect();
         Self { entries }
     }

@@ -1,4 +1,8 @@
 //! Plugin args back to the file format.
+//!
+//! Does not: check them.
+
+mod network;
 
 use serde_json::{Value, json};
 
@@ -35,6 +39,7 @@ pub(super) fn print(plugin: &str, args: &PluginArgs) -> Value {
                 "defaultConstraints": constraints.iter().map(constraint).collect::<Vec<_>>(),
             }),
         },
+        PluginArgs::TopologyAware(args) => network::topology_aware(args),
         PluginArgs::VolumeBinding(args) => volume_binding(args),
     };
     if let Some(object) = value.as_object_mut() {

@@ -96,6 +96,7 @@ impl Cluster {
             NodeRecord {
                 name,
                 incarnation,
+                place: self.network.place_of(&spec),
                 spec: Arc::clone(&spec),
             },
         );
@@ -112,6 +113,7 @@ impl Cluster {
         self.records.insert(
             idx,
             NodeRecord {
+                place: self.network.place_of(&spec),
                 spec: Arc::clone(&spec),
                 ..before.clone()
             },

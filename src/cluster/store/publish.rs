@@ -27,6 +27,7 @@ impl Cluster {
             idx,
             name: record.name,
             incarnation: record.incarnation,
+            place: record.place,
             spec: record.spec,
             used,
         })

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Cluster;
-use crate::cluster::{Classified, PodInfo, PodSpec, rules};
+use crate::cluster::{Classified, PeerTarget, PodInfo, PodSpec, rules};
 use crate::ids::{PodUid, Symbol};
 use crate::ledger::Charge;
 
@@ -55,7 +55,7 @@ impl Cluster {
 
     /// Makes the label keys visible that terms and constraints of `spec` look at.
     pub(super) fn show_labels_of(&self, spec: &PodSpec) {
-        if spec.affinity.is_none() && spec.spread.is_empty() {
+        if spec.affinity.is_none() && spec.spread.is_empty() && spec.network.is_none() {
             return;
         }
         let mut keys = Vec::new();
@@ -65,6 +65,11 @@ impl Cluster {
         for constraint in &spec.spread {
             keys.extend(constraint.selector.keys());
             keys.extend(&constraint.match_label_keys);
+        }
+        for peer in spec.network.iter().flat_map(|network| &network.peers) {
+            if let PeerTarget::Pods { selector, .. } = &peer.target {
+                keys.extend(selector.keys());
+            }
         }
         self.show_labels(&keys);
     }

@@ -1,10 +1,10 @@
 //! Compiles a node.
 
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
-use serde_json::value::RawValue;
 use smallvec::SmallVec;
 
 use crate::cluster::watch::error::{DecodeError, Fault};
+use crate::cluster::watch::network;
 use crate::cluster::watch::parse::{identity, parse};
 use crate::cluster::watch::pod::labels_of;
 use crate::cluster::watch::text::{RawAmounts, Text, quantity, text_of};
@@ -32,7 +32,7 @@ pub(super) fn decode_with_identity(json: &str) -> Result<(NodeSpec, ObjectMeta),
 }
 
 fn compile(
-    meta: &wire::Meta<'_, Option<&RawValue>>,
+    meta: &wire::RawMeta<'_>,
     spec: &wire::NodeSpec<'_>,
     status: &wire::NodeStatus<'_>,
 ) -> Result<NodeSpec, Fault> {
@@ -53,6 +53,7 @@ fn compile(
         images: images(status),
         declared_features,
         conditions,
+        network: network::node(meta.annotations, items(&spec.pod_cidrs).iter().map(Text::as_str)),
         annotations_hash: meta
             .annotations
             .map_or(0, |raw| xxhash_rust::xxh3::xxh3_64(raw.get().as_bytes())),

@@ -10,7 +10,7 @@ use crate::cluster::watch::parse::parse;
 use crate::cluster::watch::requests::{self, Requests};
 use crate::cluster::watch::text::{Pairs, Text, micros, symbol_of, text_of};
 use crate::cluster::watch::wire::{self, items};
-use crate::cluster::watch::{affinity, pod_volumes, ports, selectors};
+use crate::cluster::watch::{affinity, network, pod_volumes, ports, selectors};
 use crate::cluster::{
     ClassTable, Classified, Effect, Labels, PodInfo, PodSpec, ScheduledCondition, Toleration, TolerationOp, Unsupported,
 };
@@ -119,7 +119,11 @@ impl DecodedPod {
     }
 }
 
-fn compile(meta: &wire::Meta<'_>, spec: &wire::PodSpec<'_>, status: &wire::PodStatus<'_>) -> Result<DecodedPod, Fault> {
+fn compile(
+    meta: &wire::RawMeta<'_>,
+    spec: &wire::PodSpec<'_>,
+    status: &wire::PodStatus<'_>,
+) -> Result<DecodedPod, Fault> {
     for (field, text) in [("name", &meta.name), ("namespace", &meta.namespace), ("uid", &meta.uid)] {
         if text_of(text).is_empty() {
             return Err(Fault::new(format!("metadata.{field}"), "missing"));
@@ -159,7 +163,7 @@ pub(super) fn labels_of(pairs: Option<&Pairs<'_, Text<'_>>>) -> Labels {
 }
 
 fn compile_spec(
-    meta: &wire::Meta<'_>,
+    meta: &wire::RawMeta<'_>,
     spec: &wire::PodSpec<'_>,
     status: &wire::PodStatus<'_>,
 ) -> Result<PodSpec, Fault> {
@@ -195,6 +199,11 @@ fn compile_spec(
         volumes: pod_volumes::compile(items(&spec.volumes)),
         container_count: u32::try_from(containers(spec).count()).unwrap_or(u32::MAX),
         required_features: required_features(spec),
+        network: network::pod(
+            Symbol::new(text_of(&meta.namespace)),
+            meta.labels.as_ref(),
+            meta.annotations,
+        ),
         unsupported: unsupported(spec),
     })
 }

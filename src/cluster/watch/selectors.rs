@@ -113,7 +113,7 @@ pub(super) fn spread(raw: &wire::SpreadConstraint<'_>) -> SpreadConstraint {
 }
 
 /// A pod's controller, if its kind says by a selector which pods belong together.
-pub(super) fn controller(meta: &wire::Meta<'_>) -> Option<OwnerRef> {
+pub(super) fn controller<A>(meta: &wire::Meta<'_, A>) -> Option<OwnerRef> {
     let owner = meta.controller()?;
     let kind = match (text_of(&owner.api_version), text_of(&owner.kind)) {
         ("v1", "ReplicationController") => OwnerKind::ReplicationController,

@@ -54,11 +54,14 @@ pub(super) struct OwnerReference<'a> {
     pub(super) controller: Option<bool>,
 }
 
+/// Metadata whose annotations are left as they stand.
+pub(super) type RawMeta<'a> = Meta<'a, Option<&'a RawValue>>;
+
 #[derive(Deserialize, Default)]
 #[serde(default)]
 pub(super) struct Pod<'a> {
     #[serde(borrow)]
-    pub(super) metadata: Option<Meta<'a>>,
+    pub(super) metadata: Option<RawMeta<'a>>,
     pub(super) spec: Option<PodSpec<'a>>,
     pub(super) status: Option<PodStatus<'a>>,
 }
@@ -339,7 +342,7 @@ pub(super) struct Condition<'a> {
 #[serde(default)]
 pub(super) struct Node<'a> {
     #[serde(borrow)]
-    pub(super) metadata: Option<Meta<'a, Option<&'a RawValue>>>,
+    pub(super) metadata: Option<RawMeta<'a>>,
     pub(super) spec: Option<NodeSpec<'a>>,
     pub(super) status: Option<NodeStatus<'a>>,
 }
@@ -348,6 +351,8 @@ pub(super) struct Node<'a> {
 #[serde(default)]
 pub(super) struct NodeSpec<'a> {
     pub(super) unschedulable: Option<bool>,
+    #[serde(rename = "podCIDRs")]
+    pub(super) pod_cidrs: List<Text<'a>>,
     #[serde(borrow)]
     pub(super) taints: List<Taint<'a>>,
 }

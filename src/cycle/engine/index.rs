@@ -57,6 +57,8 @@ struct Seen {
     touches: u64,
     moves: u64,
     epochs: Epochs,
+    /// See [`crate::cluster::NetworkView::version`].
+    network: u64,
 }
 
 /// How an index was brought up to date.
@@ -108,6 +110,7 @@ impl ClassIndex {
         let cluster_view = view.cluster_view(cluster);
         index.prepare(view, &cluster_view, profile)?;
         index.seen.epochs = view.epochs();
+        index.seen.network = view.network().version();
         index.seen.touches = NOTHING_SEEN;
         Ok(index)
     }
@@ -148,15 +151,20 @@ impl ClassIndex {
         let mut everything = before.rebuilds != epochs.rebuilds || self.failure.is_some();
         everything |= self.images_void(cluster, before.images != epochs.images);
         self.seen.epochs = epochs;
+        let network = std::mem::replace(&mut self.seen.network, view.network().version());
+        let links_void = network != self.seen.network && profile.rests_on_links(&self.pod);
         if before.rebuilds != epochs.rebuilds || before.domains != epochs.domains {
             self.concerns.clear();
             self.prepare(view, cluster, profile)?;
             // Nodes may be in other domains than before.
             everything |= self.grouped_by != 0;
-        } else if !self.take_moves(view, cluster, profile) {
-            self.prepare(view, cluster, profile)?;
-            // Nodes may have to be told apart by keys that did not matter before.
-            everything |= self.grouped_by != 0;
+        } else {
+            let counted = self.take_moves(view, cluster, profile);
+            if !counted || links_void {
+                self.prepare(view, cluster, profile)?;
+            }
+            // Nodes may have to be told apart by keys that did not matter before; use of links moves no node.
+            everything |= !counted && self.grouped_by != 0;
         }
         everything |= profile.active_counts(&self.state, &self.pod) & !self.grouped_by != 0;
         everything |= self.by_node != self.keeps_to_nodes(profile);

@@ -1,6 +1,7 @@
 //! Incremental = full: after any sequence of changes the engine finds the same feasible nodes, totals and winners as an
 //! evaluation from scratch.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use proptest::prelude::*;
@@ -11,9 +12,13 @@ use crate::cycle::full::{self, Outcome};
 use crate::ids::{PodUid, Symbol};
 use crate::ledger::{Capacity, Charge};
 use crate::resources::Resources;
-use crate::testing::{PodBuilder, default_profile, pod};
+use crate::testing::{PodBuilder, pod, profile_of};
+use crate::topology::{LatencyRow, LatencyTable, Source};
 
 const NODES: u8 = 12;
+
+/// Where a pod says whom it talks to.
+const PEERS: [&str; 3] = ["metadata", "annotations", "network.supercargo.io/peers"];
 
 #[derive(Clone, Debug)]
 enum Step {
@@ -37,6 +42,8 @@ enum Step {
     Nominate { number: u8, cpus: i64, priority: i32 },
     /// The pod nominated the longest ago is not any more.
     Denominate,
+    /// A latency between two zones changes.
+    Latency { from: u8, to: u8, millis: u32 },
     /// A snapshot is published; the view may start anew from it.
     Publish { renew: bool },
 }
@@ -54,6 +61,7 @@ fn steps() -> impl Strategy<Value = Vec<Step>> {
         2 => (0..NODES, 1..6_i64, -1..2_i32)
             .prop_map(|(number, cpus, priority)| Step::Nominate { number, cpus, priority }),
         1 => Just(Step::Denominate),
+        1 => (0..3_u8, 0..3_u8, 0..100_u32).prop_map(|(from, to, millis)| Step::Latency { from, to, millis }),
         1 => any::<bool>().prop_map(|renew| Step::Publish { renew }),
     ];
     proptest::collection::vec(step, 1..80)
@@ -67,6 +75,7 @@ struct World {
     publisher: Publisher,
     placed: Vec<PodUid>,
     nominated: Vec<PodUid>,
+    latencies: BTreeMap<(u8, u8), u32>,
     next: u32,
     checked: u32,
 }
@@ -81,12 +90,13 @@ impl World {
         let view = View::new(&cluster);
         Self {
             cluster,
-            profile: default_profile(),
+            profile: profile_of(PROFILE),
             view,
             engine: Engine::default(),
             publisher: Publisher::default(),
             placed: Vec::new(),
             nominated: Vec::new(),
+            latencies: BTreeMap::new(),
             next: 1,
             checked: 0,
         }
@@ -141,6 +151,10 @@ impl World {
                 if !self.nominated.is_empty() {
                     self.cluster.remove_pod(self.nominated.remove(0));
                 }
+            }
+            Step::Latency { from, to, millis } => {
+                self.latencies.insert((*from, *to), *millis);
+                self.cluster.network.set_source(source(&self.latencies));
             }
             Step::Publish { renew } => {
                 self.cluster.publish(&mut self.publisher);
@@ -241,9 +255,10 @@ fn node_name(number: u8) -> Symbol {
 /// Every fifth node is in no zone.
 fn labels(number: u8, zone: u8) -> Labels {
     let host = format!("h{number}");
-    let zone = (!number.is_multiple_of(5)).then(|| ("zone", format!("z{zone}")));
+    let zones = ["zone", "topology.kubernetes.io/zone"].map(|key| (key, format!("z{zone}")));
+    let zones = zones.into_iter().filter(|_| !number.is_multiple_of(5));
     let hosts = [("host", host.clone()), ("kubernetes.io/hostname", host)];
-    hosts.into_iter().chain(zone).collect()
+    hosts.into_iter().chain(zones).collect()
 }
 
 fn node(number: u8, cpus: i64, tainted: bool, zone: u8, image: bool) -> NodeSpec {
@@ -317,12 +332,45 @@ fn compare_reasons(
     assert_eq!(text(found), text(diagnosis));
 }
 
+/// All plugins of the default list and the one that counts latencies.
+const PROFILE: &str = "
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles:
+- plugins:
+    multiPoint:
+      enabled:
+      - name: TopologyAware
+        weight: 3
+  pluginConfig:
+  - name: TopologyAware
+    args: {scoreDivisor: 1}
+";
+
+/// What is known of the ways between zones.
+fn source(latencies: &BTreeMap<(u8, u8), u32>) -> Source {
+    let rows: Vec<LatencyRow> = latencies
+        .iter()
+        .map(|((from, to), millis)| LatencyRow {
+            from: Symbol::new(&format!("z{from}")),
+            to: Symbol::new(&format!("z{to}")),
+            millis: f64::from(*millis),
+        })
+        .collect();
+    let table = LatencyTable::new(&rows, true).unwrap();
+    Source {
+        name: Symbol::new("test"),
+        rank: 0,
+        tables: vec![(Symbol::new("topology.kubernetes.io/zone"), Arc::new(table))],
+    }
+}
+
 /// Number of classes that [`template`] knows.
-const CLASSES: u8 = 13;
+const CLASSES: u8 = 15;
 
 /// Classes: plain, with an image, preferring a zone, with a host port, large; then those that look at other pods: apart
 /// by zone, together by zone, spread over zones and nodes (hard), over zones, nodes and both (soft), near others, away
-/// from others.
+/// from others; then those that talk to others, by selector and by place.
 fn template(class: u8) -> PodBuilder {
     let plain = pod("template").cpu(if class == 4 { 2500 } else { 500 }).memory_gi(1);
     let (a, b, c) = ([("app", "a")], [("app", "b")], [("app", "c")]);
@@ -340,6 +388,13 @@ fn template(class: u8) -> PodBuilder {
             .spread(1, "kubernetes.io/hostname", "ScheduleAnyway", &b),
         11 => plain.prefer_pods("podAffinity", 7, "zone", &c),
         12 => plain.label("app", "a").prefer_pods("podAntiAffinity", 9, "host", &b),
+        13 => plain.label("app", "b").field(
+            &PEERS,
+            r#"[{"selector":{"app":"c"},"weight":2},{"selector":{"app":"a"}}]"#,
+        ),
+        14 => plain
+            .label("app", "c")
+            .field(&PEERS, r#"[{"selector":{"app":"b"},"maxLatencyMs":40},{"zone":"z1"}]"#),
         _ => plain,
     }
 }

@@ -51,6 +51,48 @@ fn args_of_the_wrong_plugin_and_of_unknown_plugins_are_refused() {
 }
 
 #[test]
+fn latencies_that_are_none_are_refused_all_at_once() {
+    args_refused(
+        "TopologyAware",
+        "{latencyThresholdMs: -1, scoreDivisor: 0, aggregation: Sum, missingFigures: Old, sources: [\
+         {level: 'a b', matrix: {figures: [{from: a, to: b, ms: -3}, {from: a, to: b, ms: .nan}, {to: b, ms: 4}]}}, \
+         {name: matrix-0, matrix: {figures: [{from: a, to: b, ms: 3}, {from: a, to: b, ms: 4}]}}, {name: x}]}",
+        &expect![[r#"
+            f: 11 errors
+              line 3: profiles[0].pluginConfig[0].args.sources[0].matrix.figures[1].ms: Invalid type: expected a number, got string ".nan"
+              line 3: profiles[0].pluginConfig[0].args.latencyThresholdMs: Invalid value: -1: must be from 0 to 3600000
+              line 3: profiles[0].pluginConfig[0].args.scoreDivisor: Invalid value: 0: must be from 1 to 1000000
+              line 3: profiles[0].pluginConfig[0].args.aggregation: Unsupported value: "Sum": supported values: "Mean", "Max"
+              line 3: profiles[0].pluginConfig[0].args.missingFigures: Unsupported value: "Old": supported values: "Unreachable", "Neutral"
+              line 3: profiles[0].pluginConfig[0].args.sources[0].level: Invalid value: "a b": name part must consist of alphanumeric characters, '-', '_' or '.', and must start and end with an alphanumeric character
+              line 3: profiles[0].pluginConfig[0].args.sources[0].matrix.figures[0].ms: Invalid value: "-3": must be a number of milliseconds from 0 to 3600000
+              line 3: profiles[0].pluginConfig[0].args.sources[0].matrix.figures[2].from: Required value: the name of a place
+              line 3: profiles[0].pluginConfig[0].args.sources[1].matrix.figures[1]: Duplicate value: "from a to b": with another figure
+              line 3: profiles[0].pluginConfig[0].args.sources[1].name: Duplicate value: "matrix-0"
+              line 3: profiles[0].pluginConfig[0].args.sources[2].matrix: Required value: figures"#]],
+    );
+}
+
+#[test]
+fn latencies_have_defaults() {
+    let PluginArgs::TopologyAware(args) = args(
+        "TopologyAware",
+        "{sources: [{matrix: {figures: [{from: a, to: b, ms: 3}]}}]}",
+    ) else {
+        panic!("args of another plugin")
+    };
+    assert_eq!(
+        (args.latency_threshold_ms, args.score_divisor, args.count_callers),
+        (50, 10, true)
+    );
+    let [source] = &*args.sources else { panic!("{args:?}") };
+    assert_eq!(
+        (&*source.name, &*source.level, source.mirrored),
+        ("matrix-0", "topology.kubernetes.io/region", false)
+    );
+}
+
+#[test]
 fn args_of_unknown_types_are_kept_as_they_stand() {
     assert_eq!(
         args("Custom", "{a: [1, yes, 1.5], b: {c: x}}"),
