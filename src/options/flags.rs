@@ -47,6 +47,7 @@ flags! {
         URL master "Address of the API server, in place of the kubeconfig's";
         list feature_gates "Feature gates, as Name=true,Other=false; may be repeated";
         VERSION emulated_version "Version to emulate; this scheduler behaves as 1.36";
+        list min_compatibility_version "Oldest version to be compatible with, 1.33 to 1.36; checked, and changes nothing";
         bool emulation_forward_compatible "Accepted for compatibility";
         DURATION pod_max_in_unschedulable_pods_duration "Time after which an unschedulable pod is tried again (deprecated) [default: 5m]";
     }
@@ -75,6 +76,7 @@ flags! {
         FILE tls_private_key_file "Key of the certificate";
         VERSION tls_min_version "Lowest TLS version: VersionTLS12 or VersionTLS13 [default: VersionTLS12]";
         list tls_cipher_suites "Cipher suites of TLS 1.2 by Go's names [default: all that are offered]";
+        list tls_curve_preferences "Groups of key exchange by Go's numbers: 23, 24 and 29 are offered [default: all of them]";
         list tls_sni_cert_key "Certificate for some names: cert,key or cert,key:name,name; may be repeated";
         COUNT http2_max_streams_per_connection "Streams of one HTTP/2 connection; 0: 250";
         bool disable_http2_serving "Serve HTTP/1.1 alone";

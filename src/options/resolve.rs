@@ -6,11 +6,14 @@ use std::time::Duration;
 use supercargo_config::{ConfigErrors, FeatureGates, Loaded, Loader, Overrides, PluginLookup, Settings};
 
 use super::flags::{DeprecatedFlags, GeneralFlags, LeaderFlags, RunFlags};
-use super::values::{Reader, gates, text};
+use super::values::{Reader, gates, list, text};
 use super::{Failure, Options, logging, metrics, serving};
 
 /// Time after which an unschedulable pod is tried again without an event.
 const DEFAULT_UNSCHEDULABLE: Duration = Duration::from_secs(300);
+
+/// What kube-scheduler 1.36 takes for `--min-compatibility-version`. No feature gate that concerns it depends on that.
+const COMPATIBLE: [&str; 4] = ["1.33", "1.34", "1.35", "1.36"];
 
 /// The options of a run, or everything that is wrong with them.
 pub(super) fn options(flags: &RunFlags, lookup: &dyn PluginLookup) -> Result<Options, Failure> {
@@ -58,6 +61,14 @@ fn feature_gates(flags: &GeneralFlags, reader: &mut Reader) -> FeatureGates {
                 version,
                 "not supported: this scheduler behaves as 1.36",
             );
+        }
+    }
+    for version in list(&flags.min_compatibility_version) {
+        let number = version.strip_prefix("kube=").unwrap_or(&version);
+        let number = number.strip_prefix('v').unwrap_or(number);
+        if !COMPATIBLE.contains(&number) {
+            let detail = "must be one of 1.33, 1.34, 1.35 and 1.36, perhaps after kube=";
+            reader.refuse("--min-compatibility-version", &version, detail);
         }
     }
     // There is nothing older to be compatible with; the value is still checked.

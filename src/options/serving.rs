@@ -1,7 +1,8 @@
 //! The secure port: address, certificates, TLS, who may read what.
 //!
 //! Source: `apiserver/pkg/server/options` `SecureServingOptions`, `DelegatingAuthenticationOptions`,
-//! `DelegatingAuthorizationOptions`; cipher names as `component-base/cli/flag/ciphersuites_flag.go`.
+//! `DelegatingAuthorizationOptions`; cipher names as `component-base/cli/flag/ciphersuites_flag.go`, curves
+//! as `curves_flag.go` there.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -58,6 +59,12 @@ const NOT_OFFERED: [&str; 15] = [
     "TLS_RSA_WITH_RC4_128_SHA",
 ];
 
+/// Groups of key exchange that are offered, by their IANA numbers: P-256, P-384 and X25519.
+const OFFERED_CURVES: [u16; 3] = [23, 24, 29];
+
+/// Groups that Go knows and we do not offer: P-521 and the hybrids with ML-KEM.
+const NOT_OFFERED_CURVES: [u16; 4] = [25, 4587, 4588, 4589];
+
 /// The secure port.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Serving {
@@ -71,6 +78,8 @@ pub(crate) struct Serving {
     pub(crate) min_version: TlsVersion,
     /// Suites of TLS 1.2 by Go's names; empty: all that are offered.
     pub(crate) cipher_suites: Vec<String>,
+    /// Groups of key exchange by their IANA numbers; empty: all that are offered.
+    pub(crate) curves: Vec<u16>,
     /// Whether and how HTTP/2 is spoken.
     pub(crate) http2: Http2,
     /// Whether to set `SO_REUSEPORT`.
@@ -166,6 +175,7 @@ pub(super) fn serving(flags: &ServingFlags, reader: &mut Reader) -> Option<Servi
         .collect();
     let min_version = min_version(flags.tls_min_version.as_deref(), reader);
     let cipher_suites = cipher_suites(&flags.tls_cipher_suites, reader);
+    let curves = curves(&flags.tls_curve_preferences, reader);
     // Always done, as by Go's listeners; the value is still checked.
     let _: Option<bool> = reader.bool("--permit-address-sharing", flags.permit_address_sharing.as_ref());
     let share_port = reader.bool("--permit-port-sharing", flags.permit_port_sharing.as_ref());
@@ -187,6 +197,7 @@ pub(super) fn serving(flags: &ServingFlags, reader: &mut Reader) -> Option<Servi
         sni_certificates,
         min_version,
         cipher_suites,
+        curves,
         http2,
         share_port: share_port.unwrap_or(false),
     })
@@ -298,6 +309,36 @@ fn cipher_suites(values: &[String], reader: &mut Reader) -> Vec<String> {
         ));
     }
     suites
+}
+
+/// The offered ones of the wanted groups of key exchange. It is an error when none is left.
+fn curves(values: &[String], reader: &mut Reader) -> Vec<u16> {
+    const FLAG: &str = "--tls-curve-preferences";
+    let mut seen = Vec::new();
+    let errors = reader.errors.len();
+    for value in list(values) {
+        match value.parse::<u16>() {
+            Ok(curve) if seen.contains(&curve) => reader.refuse(FLAG, &value, "duplicate curve preference"),
+            Ok(curve) if OFFERED_CURVES.contains(&curve) || NOT_OFFERED_CURVES.contains(&curve) => seen.push(curve),
+            Ok(_) => reader.refuse(FLAG, &value, "no curve that is known; 23, 24 and 29 are offered"),
+            Err(_) => reader.refuse(FLAG, &value, "should be the number of a curve, from 1 to 65535"),
+        }
+    }
+    let (offered, left_out): (Vec<u16>, Vec<u16>) =
+        seen.iter().copied().partition(|curve| OFFERED_CURVES.contains(curve));
+    if left_out.is_empty() || reader.errors.len() > errors {
+        return offered;
+    }
+    let left_out: Vec<String> = left_out.iter().map(u16::to_string).collect();
+    let left_out = left_out.join(", ");
+    if offered.is_empty() {
+        reader.errors.push(format!(
+            "{FLAG}: none of the curves is offered ({left_out}); offered are 23, 24 and 29"
+        ));
+    } else {
+        reader.warn(format!("{FLAG}: left out, because they are not offered: {left_out}"));
+    }
+    offered
 }
 
 /// Who a client is.

@@ -196,6 +196,30 @@ fn suites_without_forward_secrecy_are_left_out_with_a_warning() {
 }
 
 #[test]
+fn curves_that_are_not_offered_are_left_out_with_a_warning() {
+    let options =
+        run("--tls-curve-preferences=4588,29 --tls-curve-preferences=23 --min-compatibility-version=kube=1.33");
+    assert_eq!(options.serving.unwrap().curves, [29, 23]);
+    assert_eq!(
+        options.warnings,
+        ["--tls-curve-preferences: left out, because they are not offered: 4588"]
+    );
+    assert!(run("").serving.unwrap().curves.is_empty());
+    refused(
+        "--tls-curve-preferences=23,23,99,X25519 --min-compatibility-version=1.32",
+        &expect![[r#"
+            4 errors
+              --min-compatibility-version: invalid value "1.32": must be one of 1.33, 1.34, 1.35 and 1.36, perhaps after kube=
+              --tls-curve-preferences: invalid value "23": duplicate curve preference
+              --tls-curve-preferences: invalid value "99": no curve that is known; 23, 24 and 29 are offered
+              --tls-curve-preferences: invalid value "X25519": should be the number of a curve, from 1 to 65535"#]],
+    );
+    let refusal = try_parse("s --tls-curve-preferences=25").unwrap_err();
+    let expected = "--tls-curve-preferences: none of the curves is offered (25); offered are 23, 24 and 29";
+    assert_eq!(refusal.message, expected);
+}
+
+#[test]
 fn certificate_folder_counts_when_the_pair_is_there() {
     let (guard, _) = file("kube-scheduler.crt", "");
     let args = format!("--cert-dir={}", guard.path().display());

@@ -122,6 +122,7 @@ fn listen(serving: &Serving) -> ServingOptions {
                 TlsVersion::Tls13 => "VersionTLS13".to_owned(),
             },
             cipher_suites: serving.cipher_suites.clone(),
+            curves: serving.curves.clone(),
         },
         http2: serving.http2,
         share_port: serving.share_port,

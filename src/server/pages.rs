@@ -52,7 +52,9 @@ impl Site {
         let (hours, minutes, seconds) = (up / 3600, up / 60 % 60, up % 60);
         format!(
             "\n{} statusz\n{WARNING}\n\nStarted: {}\nUp: {hours} hr {minutes:02} min {seconds:02} sec\n\
-             Binary version: {}\nEmulation version: 1.36\nPaths: /configz /flagz /healthz /livez /metrics /readyz /statusz /version\n",
+             Binary version: {}\nEmulation version: 1.36\nPaths: \
+             /configz /flagz /healthz /livez /metrics /metrics/resources /metrics/slis \
+             /readyz /statusz /version\n",
             self.content.component,
             self.started.strftime("%a %b %e %H:%M:%S UTC %Y"),
             env!("CARGO_PKG_VERSION"),

@@ -1,4 +1,4 @@
-//! Versions, cipher suites and client certificates of the server.
+//! Versions, cipher suites, key exchange and client certificates of the server.
 //!
 //! A client certificate is asked for and never required. The handshake proves that the client owns the key; whether the
 //! certificate is trusted is authentication's question, so that an unknown one is answered with 401 and not with an
@@ -17,13 +17,15 @@ use rustls::{
 use super::certificates::Certificates;
 use super::{Http2, ServerError};
 
-/// Versions and cipher suites, by the names that kube-scheduler's flags use.
+/// Versions, cipher suites and curves, by the names and numbers that kube-scheduler's flags use.
 #[derive(Debug, Clone, Default)]
 pub struct TlsOptions {
     /// `--tls-min-version`: `VersionTLS10` to `VersionTLS13`, or empty for TLS 1.2. Below 1.2 nothing is spoken.
     pub min_version: String,
     /// `--tls-cipher-suites`, by Go's names; empty for all. As in Go, the suites of TLS 1.3 cannot be chosen.
     pub cipher_suites: Vec<String>,
+    /// `--tls-curve-preferences`: the groups of key exchange by their IANA numbers, in any order; empty for all.
+    pub curves: Vec<u16>,
 }
 
 /// Go's name, ours, and `None` where this server does not speak a suite that Go does (CBC and static RSA).
@@ -96,6 +98,7 @@ pub(super) fn server_config(
     let versions = versions(&options.min_version)?;
     let mut provider = rustls::crypto::ring::default_provider();
     restrict(&mut provider, &options.cipher_suites)?;
+    restrict_curves(&mut provider, &options.curves)?;
     let verifier = AcceptAnyOwner(provider.signature_verification_algorithms);
     let mut config = ServerConfig::builder_with_provider(Arc::new(provider))
         .with_protocol_versions(versions)
@@ -147,6 +150,20 @@ fn restrict(provider: &mut CryptoProvider, names: &[String]) -> Result<(), Serve
     provider
         .cipher_suites
         .retain(|suite| suite.tls13().is_some() || wanted.contains(&suite.suite()));
+    Ok(())
+}
+
+/// Keeps the groups of key exchange that were named, in their own order.
+fn restrict_curves(provider: &mut CryptoProvider, curves: &[u16]) -> Result<(), ServerError> {
+    if curves.is_empty() {
+        return Ok(());
+    }
+    provider
+        .kx_groups
+        .retain(|group| curves.contains(&u16::from(group.name())));
+    if provider.kx_groups.is_empty() {
+        return Err(ServerError::Tls(format!("none of the curves {curves:?} is spoken")));
+    }
     Ok(())
 }
 
@@ -226,6 +243,19 @@ mod tests {
             suites(&["TLS_RSA_WITH_RC4_128_SHA"]).unwrap_err(),
             "none of the cipher suites TLS_RSA_WITH_RC4_128_SHA is spoken"
         );
+    }
+
+    #[test]
+    fn curves_are_chosen_by_their_numbers() {
+        let curves = |numbers: &[u16]| {
+            let mut provider = rustls::crypto::ring::default_provider();
+            restrict_curves(&mut provider, numbers).map_err(|error| error.to_string())?;
+            let groups = provider.kx_groups.iter().map(|group| u16::from(group.name()));
+            Ok::<_, String>(groups.collect::<Vec<u16>>())
+        };
+        assert_eq!(curves(&[]).unwrap(), [29, 23, 24]);
+        assert_eq!(curves(&[4588, 24, 29]).unwrap(), [29, 24]);
+        assert_eq!(curves(&[25]).unwrap_err(), "none of the curves [25] is spoken");
     }
 
     #[test]

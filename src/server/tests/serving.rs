@@ -63,7 +63,9 @@ async fn pages_answer_over_http2_and_http1_with_a_certificate_of_our_own() {
     );
     let statusz = caller.get(server.address, "/statusz").await.text;
     assert!(
-        statusz.contains("\nUp: 0 hr 00 min ") && statusz.contains("\nEmulation version: 1.36\n"),
+        statusz.contains("\nUp: 0 hr 00 min ")
+            && statusz.contains("\nEmulation version: 1.36\n")
+            && statusz.contains(" /metrics /metrics/resources /metrics/slis "),
         "{statusz}"
     );
     assert!(
