@@ -21,11 +21,13 @@
 //! | [`binding`] | the async pool that binds, writes conditions and events, and unreserves |
 //! | [`server`] | health, metrics, configz |
 //! | [`scheduler`] | all of it put together, and the workers |
+//! | [`command`] | the command line: `main` of a scheduler, with plugins of one's own where wanted |
 
 pub mod binding;
 pub mod client;
 pub mod clock;
 pub mod cluster;
+pub mod command;
 pub mod cycle;
 pub mod extender;
 pub mod framework;

@@ -44,6 +44,7 @@ const ORDER: [&[&str]; 14] = [
     &["binding"],
     &["server"],
     &["scheduler"],
+    &["command"],
 ];
 /// Modules outside of the order: test builders, and the outermost ones, which wire everything.
 const OUTSIDE: [&str; 3] = ["testing", "main", "lib"];

@@ -287,7 +287,8 @@ impl ServerHandle {
 
     /// A kubeconfig for this server, with the first static token if there are tokens.
     ///
-    /// Without tokens it carries one that the server ignores: `kubectl` asks for a user name where it finds none.
+    /// Without tokens it carries one of the administrator's, which reviews know: `kubectl` asks for a user name where it
+    /// finds none.
     #[must_use]
     pub fn kubeconfig(&self) -> String {
         let token = self
@@ -295,7 +296,7 @@ impl ServerHandle {
             .config
             .tokens
             .first()
-            .map_or("admin", |token| token.token.as_str());
+            .map_or(auth::ADMIN_TOKEN, |token| token.token.as_str());
         self.kubeconfig_for(Some(token))
     }
 

@@ -27,6 +27,9 @@ pub struct StaticToken {
     pub denied: Vec<String>,
 }
 
+/// The token of the kubeconfig that a server without tokens gives out; it stands for the administrator.
+pub(super) const ADMIN_TOKEN: &str = "admin";
+
 /// The user of a request.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct User {
@@ -45,22 +48,30 @@ pub(super) fn authenticate(shared: &Shared, headers: &HeaderMap) -> Result<(), A
 fn user(shared: &Shared, headers: &HeaderMap) -> Result<User, ApiError> {
     let tokens = &shared.config.tokens;
     if tokens.is_empty() {
-        return Ok(User {
-            name: "system:admin".to_owned(),
-            groups: vec!["system:masters".to_owned()],
-        });
+        return Ok(administrator());
     }
     let header = headers
         .get(AUTHORIZATION)
         .and_then(|value| value.to_str().ok())
         .unwrap_or_default();
     let token = header.strip_prefix("Bearer ").unwrap_or_default();
-    let known = tokens
-        .iter()
-        .find(|known| !known.token.is_empty() && known.token == token);
-    known
-        .map(user_of)
-        .ok_or_else(|| ApiError::new(401, "Unauthorized", "Unauthorized"))
+    bearer(tokens, token).ok_or_else(|| ApiError::new(401, "Unauthorized", "Unauthorized"))
+}
+
+/// Whom a token stands for.
+fn bearer(tokens: &[StaticToken], token: &str) -> Option<User> {
+    if tokens.is_empty() {
+        return (token == ADMIN_TOKEN).then(administrator);
+    }
+    let mut known = tokens.iter().filter(|known| !known.token.is_empty());
+    known.find(|known| known.token == token).map(user_of)
+}
+
+fn administrator() -> User {
+    User {
+        name: "system:admin".to_owned(),
+        groups: vec!["system:masters".to_owned(), "system:authenticated".to_owned()],
+    }
 }
 
 fn user_of(token: &StaticToken) -> User {
@@ -149,15 +160,8 @@ pub(super) const REVIEWS: [(&str, &str, &str, bool); 6] = [
 
 fn token_status(shared: &Shared, body: &Value) -> Value {
     let token = meta::text(body, &["spec", "token"]).unwrap_or_default();
-    let tokens = &shared.config.tokens;
-    match tokens
-        .iter()
-        .find(|known| !known.token.is_empty() && known.token == token)
-    {
-        Some(known) => {
-            let user = user_of(known);
-            json!({"authenticated": true, "user": {"username": user.name, "groups": user.groups}})
-        }
+    match bearer(&shared.config.tokens, token) {
+        Some(user) => json!({"authenticated": true, "user": {"username": user.name, "groups": user.groups}}),
         None => json!({"authenticated": false, "error": "the token is not known", "user": {}}),
     }
 }
@@ -190,5 +194,34 @@ fn access_status(shared: &Shared, user: &str, body: &Value) -> Value {
         json!({"allowed": false, "denied": true, "reason": "denied by the server's settings"})
     } else {
         json!({"allowed": true})
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn name(tokens: &[StaticToken], token: &str) -> Option<String> {
+        bearer(tokens, token).map(|user| user.name)
+    }
+
+    #[test]
+    fn the_administrators_token_is_known_where_there_are_no_others() {
+        assert_eq!(name(&[], ADMIN_TOKEN).as_deref(), Some("system:admin"));
+        assert_eq!(name(&[], "another"), None);
+        assert_eq!(name(&[], ""), None);
+    }
+
+    #[test]
+    fn static_tokens_stand_for_their_users() {
+        let token = |token: &str, user: &str| StaticToken {
+            token: token.to_owned(),
+            user: user.to_owned(),
+            ..StaticToken::default()
+        };
+        let tokens = [token("", "nobody"), token("secret", "alice")];
+        assert_eq!(name(&tokens, "secret").as_deref(), Some("alice"));
+        assert_eq!(name(&tokens, ""), None);
+        assert_eq!(name(&tokens, ADMIN_TOKEN), None);
     }
 }

@@ -3,20 +3,20 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use anyhow::Context as _;
-use supercargo::client::{ClientSet, Source};
-use supercargo::resources::Resource;
-use supercargo::scheduler::Scheduler;
-use supercargo::server::{
+use crate::client::{ClientSet, Source};
+use crate::resources::Resource;
+use crate::scheduler::Scheduler;
+use crate::server::{
     AuthenticationOptions, AuthorizationOptions, CertificateSource, Content, HealthCheck, HealthChecks, PodResource,
     RequestHeaderOptions, ResourceMetricsSource, Server, ServingOptions, SniCertificate, TlsOptions,
 };
-use supercargo::telemetry::TelemetryGuard;
+use crate::telemetry::TelemetryGuard;
+use anyhow::Context as _;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::election::Election;
-use crate::options::{Certificate, Options, Serving, TlsVersion};
+use crate::command::options::{Certificate, Options, Serving, TlsVersion};
 
 /// Starts the server if one is wanted; it ends with `end`.
 pub(super) async fn start(

@@ -1,6 +1,6 @@
 //! `supercargo demo`: the scheduler on an embedded API server with hollow nodes, over its ordinary client.
 //!
-//! Does not: need a cluster, a file or a network. Everything it starts ends with it.
+//! Does not: need a cluster, a file or a network (a configuration may be given). Everything it starts ends with it.
 
 mod progress;
 mod summary;
@@ -8,19 +8,21 @@ mod summary;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::client::{ClientOptions, ClientSet, Source};
+use crate::clock::Clock;
+use crate::framework::Registry;
+use crate::scheduler::{Scheduler, SchedulerOptions, metrics_for};
+use crate::telemetry::Exposition;
 use anyhow::Context as _;
-use supercargo::client::{ClientOptions, ClientSet, Source};
-use supercargo::clock::Clock;
-use supercargo::scheduler::{Scheduler, SchedulerOptions, metrics_for};
-use supercargo::telemetry::Exposition;
 use supercargo_apiserver::check::{self, CheckOptions};
 use supercargo_apiserver::hollow::{self, HollowConfig};
 use supercargo_apiserver::workload::{Plan, Workload, WorkloadParams, generate};
 use supercargo_apiserver::{Server, ServerConfig, ServerHandle};
-use supercargo_config::{FeatureGates, Loader, PluginCatalogue};
+use supercargo_config::{FeatureGates, Loaded, Loader};
 use tokio_util::sync::CancellationToken;
 
-use crate::options::DemoArgs;
+use crate::command::Command;
+use crate::command::options::DemoArgs;
 use progress::Progress;
 use summary::Summary;
 
@@ -33,15 +35,16 @@ const DRAIN: Duration = Duration::from_secs(120);
 ///
 /// # Errors
 /// Something could not be started.
-pub(crate) fn run(args: &DemoArgs) -> anyhow::Result<bool> {
+pub(crate) fn run(args: &DemoArgs, command: Command) -> anyhow::Result<bool> {
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build()
         .context("starting the runtime")?;
-    runtime.block_on(demo(args))
+    runtime.block_on(demo(args, command))
 }
 
-async fn demo(args: &DemoArgs) -> anyhow::Result<bool> {
+async fn demo(args: &DemoArgs, command: Command) -> anyhow::Result<bool> {
+    let loaded = load(args, &command)?;
     let plan = generate(WorkloadParams {
         workload: Workload::Basic,
         nodes: Some(args.nodes as usize),
@@ -61,7 +64,7 @@ async fn demo(args: &DemoArgs) -> anyhow::Result<bool> {
         HollowConfig::default(),
         stop.clone(),
     ));
-    let scheduler = start_scheduler(&server).await?;
+    let scheduler = start_scheduler(&server, loaded, command.registry).await?;
     let progress = Progress::start(server.store(), plan_size(&plan), !args.json)?;
     let outcome = run_pods(&plan, &server, &progress).await;
     let clock = Clock::Real;
@@ -96,10 +99,17 @@ fn plan_size(plan: &Plan) -> PlanSize {
     }
 }
 
-async fn start_scheduler(server: &ServerHandle) -> anyhow::Result<Scheduler> {
-    let loaded = Loader::new(&PluginCatalogue::in_tree()).defaults()?;
+/// The configuration that is asked for, or the defaults.
+fn load(args: &DemoArgs, command: &Command) -> anyhow::Result<Loaded> {
+    let loader = Loader::new(command.catalogue());
+    Ok(match &args.config {
+        Some(path) => loader.load_file(path)?,
+        None => loader.defaults()?,
+    })
+}
+
+async fn start_scheduler(server: &ServerHandle, loaded: Loaded, registry: Registry) -> anyhow::Result<Scheduler> {
     let settings = loaded.settings.unwrap_or_default();
-    let registry = supercargo::plugins::registry();
     let (gates, exposition) = (FeatureGates::default(), Exposition::default());
     let metrics = metrics_for(&loaded.configuration, &registry, &gates, exposition)?;
     let clients = ClientSet::new(

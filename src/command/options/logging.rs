@@ -5,8 +5,8 @@
 
 use std::time::Duration;
 
-use supercargo::resources::Quantity;
-use supercargo::telemetry::{LogFormat, LogOptions, LogOutput, TraceOptions};
+use crate::resources::Quantity;
+use crate::telemetry::{LogFormat, LogOptions, LogOutput, TraceOptions};
 use supercargo_config::settings::TracingSettings;
 
 use super::flags::{LogFlags, RunFlags};

@@ -1,13 +1,13 @@
-//! Command lines: a kubeadm manifest, precedence, every refused flag.
+//! Action lines: a kubeadm manifest, precedence, every refused flag.
 
+use crate::telemetry::{AllowedValues, LogFormat, LogOutput};
 use expect_test::{Expect, expect};
-use supercargo::telemetry::{AllowedValues, LogFormat, LogOutput};
 use supercargo_config::PluginCatalogue;
 
 use super::serving::TlsVersion;
 use super::*;
 
-fn try_parse(args: &str) -> Result<Command, Failure> {
+fn try_parse(args: &str) -> Result<Action, Failure> {
     let args = args.split_whitespace().map(OsString::from);
     parse(args, &PluginCatalogue::in_tree())
 }
@@ -15,14 +15,14 @@ fn try_parse(args: &str) -> Result<Command, Failure> {
 /// Options of a run with these arguments after the program's name.
 fn run(args: &str) -> Options {
     match try_parse(&format!("supercargo {args}")) {
-        Ok(Command::Run(options)) => *options,
+        Ok(Action::Run(options)) => *options,
         other => panic!("{other:?}"),
     }
 }
 
 fn printed(args: &str) -> String {
     match try_parse(&format!("supercargo {args}")) {
-        Ok(Command::Print(text)) => text,
+        Ok(Action::Print(text)) => text,
         other => panic!("{other:?}"),
     }
 }
@@ -57,7 +57,7 @@ fn kubeadm_manifest_arguments_run_the_scheduler() {
         args.to_owned(),
         args.replace("kube-scheduler --auth", "/usr/local/bin/supercargo run --auth"),
     ] {
-        let Ok(Command::Run(options)) = try_parse(&args) else {
+        let Ok(Action::Run(options)) = try_parse(&args) else {
             panic!("{args}")
         };
         assert_eq!(
@@ -446,7 +446,7 @@ fn version_and_help_are_printed() {
 #[cfg(feature = "demo")]
 #[test]
 fn demo_has_defaults_and_bounds() {
-    let Ok(Command::Demo(args)) = try_parse("supercargo demo --nodes 5 --json") else {
+    let Ok(Action::Demo(args)) = try_parse("supercargo demo --nodes 5 --json") else {
         panic!()
     };
     assert_eq!((args.nodes, args.pods, args.json), (5, 10_000, true));

@@ -14,14 +14,15 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
+use crate::client::{ClientOptions, ClientSet, RateLimit, Source};
+use crate::framework::Registry;
+use crate::scheduler::{Scheduler, SchedulerOptions, metrics_for};
+use crate::telemetry::TelemetryGuard;
 use anyhow::Context as _;
-use supercargo::client::{ClientOptions, ClientSet, RateLimit, Source};
-use supercargo::scheduler::{Scheduler, SchedulerOptions, metrics_for};
-use supercargo::telemetry::TelemetryGuard;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 
-use crate::options::Options;
+use crate::command::options::Options;
 use election::Election;
 
 /// How long binds in flight and events may take once the process is asked to end; a pod's default grace is 30 s.
@@ -39,7 +40,7 @@ enum End {
 ///
 /// # Errors
 /// Something could not be started.
-pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
+pub(crate) fn run(options: &Options, registry: Registry) -> anyhow::Result<ExitCode> {
     install_tls_provider()?;
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
@@ -47,12 +48,12 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<ExitCode> {
         .context("starting the runtime")?;
     let guard = {
         let _inside = runtime.enter();
-        Arc::new(supercargo::telemetry::init(&options.logging).context("setting up logs and traces")?)
+        Arc::new(crate::telemetry::init(&options.logging).context("setting up logs and traces")?)
     };
     for warning in &options.warnings {
         tracing::warn!("{warning}");
     }
-    let code = runtime.block_on(schedule(options, &guard));
+    let code = runtime.block_on(schedule(options, registry, &guard));
     runtime.shutdown_timeout(Duration::from_secs(2));
     guard.shutdown();
     code
@@ -64,9 +65,8 @@ fn install_tls_provider() -> anyhow::Result<()> {
     installed.map_err(|_other| anyhow::anyhow!("another TLS provider is installed already"))
 }
 
-async fn schedule(options: &Options, guard: &Arc<TelemetryGuard>) -> anyhow::Result<ExitCode> {
+async fn schedule(options: &Options, registry: Registry, guard: &Arc<TelemetryGuard>) -> anyhow::Result<ExitCode> {
     let mut ends = Ends::new()?;
-    let registry = supercargo::plugins::registry();
     let metrics = metrics_for(
         &options.configuration,
         &registry,

@@ -3,9 +3,9 @@
 use std::io::Write as _;
 use std::time::Duration;
 
+use crate::scheduler::Scheduler;
+use crate::telemetry::process_usage;
 use serde::Serialize;
-use supercargo::scheduler::Scheduler;
-use supercargo::telemetry::process_usage;
 use supercargo_apiserver::check::EndState;
 
 use super::PlanSize;

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use supercargo::telemetry::{AllowedValues, Exposition};
+use crate::telemetry::{AllowedValues, Exposition};
 
 use super::flags::MetricsFlags;
 use super::values::{Reader, list, text};

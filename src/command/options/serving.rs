@@ -4,10 +4,10 @@
 //! `DelegatingAuthorizationOptions`; cipher names as `component-base/cli/flag/ciphersuites_flag.go`, curves
 //! as `curves_flag.go` there.
 
+use crate::server::Http2;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
-use supercargo::server::Http2;
 
 use super::flags::{AuthenticationFlags, AuthorizationFlags, ServingFlags};
 use super::values::{Reader, list, list_or, text};

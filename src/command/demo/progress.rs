@@ -5,9 +5,9 @@ use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
-use supercargo::clock::{Clock, Nanos};
-use supercargo::sync::Mutex;
-use supercargo::telemetry::LatencyRecorder;
+use crate::clock::{Clock, Nanos};
+use crate::sync::Mutex;
+use crate::telemetry::LatencyRecorder;
 use supercargo_apiserver::store::{EventKind, Store, WatchBatch, WatchItem, WatchStart};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;

@@ -7,7 +7,7 @@ use supercargo_config::{Checked, FeatureGates, Loader, PluginLookup};
 
 use super::flags::RunFlags;
 use super::values::gates;
-use super::{Command, Failure, resolve};
+use super::{Action, Failure, resolve};
 
 /// Release of kube-scheduler whose decisions, flags and file format these are.
 const FOLLOWS: &str = "1.36";
@@ -71,35 +71,38 @@ pub(crate) struct DemoArgs {
     /// Number of pods
     #[arg(long, default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     pub(crate) pods: u32,
+    /// Configuration file; who leads and how to connect do not count here
+    #[arg(long, value_name = "FILE")]
+    pub(crate) config: Option<PathBuf>,
     /// Print the summary as one JSON object on the last line
     #[arg(long)]
     pub(crate) json: bool,
 }
 
 /// Does what can be done without a scheduler, and resolves the rest.
-pub(super) fn follow(cli: Cli, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+pub(super) fn follow(cli: Cli, lookup: &dyn PluginLookup) -> Result<Action, Failure> {
     match cli.command {
         None => run(&cli.run, lookup),
         Some(Sub::Run(flags)) => run(&flags, lookup),
-        Some(Sub::Version) => Ok(Command::Print(version())),
+        Some(Sub::Version) => Ok(Action::Print(version())),
         Some(Sub::Config(ConfigSub::Check(args))) => check(&args, lookup),
         Some(Sub::Config(ConfigSub::Print(args))) => print(&args, lookup),
         #[cfg(feature = "demo")]
-        Some(Sub::Demo(args)) => Ok(Command::Demo(args)),
+        Some(Sub::Demo(args)) => Ok(Action::Demo(args)),
     }
 }
 
-fn run(flags: &RunFlags, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+fn run(flags: &RunFlags, lookup: &dyn PluginLookup) -> Result<Action, Failure> {
     match flags.version.as_deref().map(super::values::go_bool) {
-        Some(Some(true)) => return Ok(Command::Print(version())),
-        Some(None) if flags.version.as_deref() == Some("raw") => return Ok(Command::Print(version())),
+        Some(Some(true)) => return Ok(Action::Print(version())),
+        Some(None) if flags.version.as_deref() == Some("raw") => return Ok(Action::Print(version())),
         Some(None) => return Err(Failure::new("--version: neither a boolean nor raw")),
         Some(Some(false)) | None => {}
     }
     let options = resolve::options(flags, lookup)?;
     match flags.general.write_config_to.as_deref().filter(|path| !path.is_empty()) {
         Some(path) => write_config(&options, Path::new(path)),
-        None => Ok(Command::Run(Box::new(options))),
+        None => Ok(Action::Run(Box::new(options))),
     }
 }
 
@@ -108,7 +111,7 @@ fn version() -> String {
     format!("supercargo {version}, follows kube-scheduler {FOLLOWS}\n")
 }
 
-fn write_config(options: &super::Options, path: &Path) -> Result<Command, Failure> {
+fn write_config(options: &super::Options, path: &Path) -> Result<Action, Failure> {
     let mut yaml = options
         .configuration
         .to_yaml()
@@ -127,7 +130,7 @@ fn write_config(options: &super::Options, path: &Path) -> Result<Command, Failur
             path.display()
         ))
     })?;
-    Ok(Command::Print(format!(
+    Ok(Action::Print(format!(
         "wrote the effective configuration to {}\n",
         path.display()
     )))
@@ -141,7 +144,7 @@ fn load(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Checked, Failure> 
         .map_err(|errors| Failure::new(errors.to_string()))
 }
 
-fn check(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+fn check(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Action, Failure> {
     let mut text = String::new();
     if let Checked::Configuration(loaded) = load(args, lookup)? {
         for warning in &loaded.warnings {
@@ -149,10 +152,10 @@ fn check(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Command, Failure>
         }
     }
     text.push_str(&format!("{}: OK\n", args.file.display()));
-    Ok(Command::Print(text))
+    Ok(Action::Print(text))
 }
 
-fn print(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+fn print(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Action, Failure> {
     let text = match load(args, lookup)? {
         Checked::Settings(settings) => settings.to_yaml(),
         Checked::Configuration(loaded) => loaded.configuration.to_yaml().and_then(|yaml| match &loaded.settings {
@@ -160,6 +163,5 @@ fn print(args: &FileArgs, lookup: &dyn PluginLookup) -> Result<Command, Failure>
             Some(settings) => Ok(format!("{yaml}---\n{}", settings.to_yaml()?)),
         }),
     };
-    text.map(Command::Print)
-        .map_err(|error| Failure::new(error.to_string()))
+    text.map(Action::Print).map_err(|error| Failure::new(error.to_string()))
 }

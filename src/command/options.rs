@@ -22,9 +22,9 @@ mod values;
 use std::ffi::OsString;
 use std::time::Duration;
 
+use crate::telemetry::{Exposition, LogOptions};
 use clap::error::ErrorKind;
 use clap::{CommandFactory as _, FromArgMatches as _};
-use supercargo::telemetry::{Exposition, LogOptions};
 use supercargo_config::{Configuration, FeatureGates, PluginLookup, Settings};
 
 #[cfg(feature = "demo")]
@@ -34,7 +34,7 @@ pub(crate) use serving::{Certificate, Serving, TlsVersion};
 
 /// What the command line asks for.
 #[derive(Debug)]
-pub(crate) enum Command {
+pub(crate) enum Action {
     /// Schedule.
     Run(Box<Options>),
     /// Show the scheduler at work on an embedded API server.
@@ -81,7 +81,7 @@ pub(crate) struct Failure {
 }
 
 impl Failure {
-    fn new(message: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             code: 1,
@@ -98,7 +98,7 @@ impl Failure {
 }
 
 /// Parses the arguments of the process, the program's name first. `lookup` says which plugins there are.
-pub(crate) fn parse(args: impl IntoIterator<Item = OsString>, lookup: &dyn PluginLookup) -> Result<Command, Failure> {
+pub(crate) fn parse(args: impl IntoIterator<Item = OsString>, lookup: &dyn PluginLookup) -> Result<Action, Failure> {
     let args = args.into_iter().enumerate().map(|(index, arg)| match index {
         0 => arg,
         _ => with_dashes(arg),
@@ -107,7 +107,7 @@ pub(crate) fn parse(args: impl IntoIterator<Item = OsString>, lookup: &dyn Plugi
     let cli = match matches.and_then(|matches| commands::Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(error) if matches!(error.kind(), ErrorKind::DisplayHelp | ErrorKind::DisplayVersion) => {
-            return Ok(Command::Print(error.render().to_string()));
+            return Ok(Action::Print(error.render().to_string()));
         }
         Err(error) if error.kind() == ErrorKind::DisplayHelpOnMissingArgumentOrSubcommand => {
             let help = error.render().to_string();

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use supercargo::client::ClientSet;
-use supercargo::telemetry::Metrics;
+use crate::client::ClientSet;
+use crate::telemetry::Metrics;
 use supercargo_shards::leader::{self, Fence, LeaderElectionConfig, LeaderElector, LeaderState, Outcome};
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::options::Options;
+use crate::command::options::Options;
 
 /// How long giving the Lease back may take.
 const RELEASE: Duration = Duration::from_secs(5);
@@ -63,7 +63,7 @@ impl Election {
     pub(super) fn health(&self) -> Option<impl Fn() -> Result<String, String> + Send + Sync + 'static> {
         let elector = self.elector.as_ref()?;
         let (state, fence, grace) = (elector.subscribe(), elector.fence(), self.lease_duration + HEALTH_GRACE);
-        let failing_since = supercargo::sync::Mutex::new(None::<tokio::time::Instant>);
+        let failing_since = crate::sync::Mutex::new(None::<tokio::time::Instant>);
         Some(move || {
             let leading = match &*state.borrow() {
                 LeaderState::Leading { since } => format!("leader since {since}"),
