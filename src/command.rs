@@ -31,8 +31,6 @@
 mod demo;
 mod options;
 mod run;
-#[cfg(test)]
-mod tests;
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -152,3 +150,6 @@ fn fail(message: &str, code: u8) -> ExitCode {
         Err(_) => ExitCode::FAILURE,
     }
 }
+
+#[cfg(test)]
+mod tests;
