@@ -155,6 +155,7 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         in_flight,
         tasks: TaskTracker::new(),
         writers,
+        closing: CancellationToken::new(),
         stopping: CancellationToken::new(),
         runtime: Handle::current(),
     });

@@ -58,6 +58,8 @@ pub struct BindingPool {
     pub(super) in_flight: Arc<AtomicUsize>,
     pub(super) tasks: TaskTracker,
     pub(super) writers: TaskTracker,
+    /// Fires when the pool takes no more tasks: waits in which nothing is under way are not worth the time.
+    pub(super) closing: CancellationToken,
     /// Fires when the time to finish what is under way is over.
     pub(super) stopping: CancellationToken,
     pub(super) runtime: Handle,
@@ -112,12 +114,14 @@ impl BindingPool {
         self.volumes.notify_waiters();
     }
 
-    /// Takes no more tasks; lets those under way finish until `within` is over, then makes them give up: each ends
-    /// bound or unreserved. What the writers have is written until then, or for two seconds at least. Call it after the
+    /// Takes no more tasks; those that wait, at Permit or for what comes of a volume request, give up at once and without a
+    /// word: the next process tries their pods again. Lets calls under way finish until `within` is over, then makes their
+    /// tasks give up too: each ends bound or unreserved. What the writers have is written until then, or for two seconds at least. Call it after the
     /// queue was closed, so that no worker waits there.
     pub async fn drain(&self, within: Duration) {
         self.slots.close();
         self.tasks.close();
+        self.closing.cancel();
         let end = tokio::time::Instant::now() + within;
         if tokio::time::timeout_at(end, self.finished()).await.is_err() {
             tracing::warn!(
@@ -188,7 +192,7 @@ impl BindingPool {
         // A waiting pod holds no slot.
         drop(slot);
         let begun = self.clock.now();
-        let outcome = self.waiting.wait(wait, &self.stopping).await;
+        let outcome = self.waiting.wait(wait, &self.closing).await;
         let label = if outcome == WaitOutcome::Allowed {
             StatusLabel::Success
         } else {
@@ -218,7 +222,7 @@ impl BindingPool {
         let slot = slot.into_inner().filter(|_| !self.extenders.bind(&task.queued.pod));
         let ending = match prepared {
             Ok(()) => self.bind(&task).await,
-            Err(_) if !(self.may_act)() => Ending::Fenced,
+            Err(_) if !(self.may_act)() || self.closing.is_cancelled() => Ending::Fenced,
             Err(failure) => Ending::Failed(failure),
         };
         span.record("result", ending.name());

@@ -84,7 +84,12 @@ impl BindingPool {
         }
         drop(slot.lock().take());
         let wait = tokio::time::timeout(work.timeout(), self.wait_for_volumes(task, &*work));
-        match wait.await {
+        let ended = tokio::select! {
+            biased;
+            ended = wait => ended,
+            () = self.closing.cancelled() => Ok(Err("the scheduler is shutting down".to_owned())),
+        };
+        match ended {
             Ok(Ok(())) => Status::SUCCESS,
             Ok(Err(text)) => work.failed(PreBindFailure::Hopeless(text)),
             Err(_elapsed) => work.failed(PreBindFailure::TimedOut),

@@ -370,6 +370,7 @@ impl Kit {
 
     /// The same, and every event and status is written.
     pub(super) async fn written(&self) {
+        self.settled().await;
         self.pool.drain(Duration::from_secs(60)).await;
     }
 

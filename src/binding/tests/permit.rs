@@ -48,6 +48,19 @@ async fn a_rejected_pod_waits_for_events_of_the_plugin_that_rejected_it() {
 }
 
 #[tokio::test]
+async fn a_stop_does_not_wait_for_permits_and_says_nothing_of_their_pods() {
+    let kit = Kit::new().await;
+    let info = kit.create(&pod("p"));
+    kit.submit(&[("Actor", 600)]);
+    let drained = tokio::time::timeout(Duration::from_secs(30), kit.pool.drain(Duration::from_secs(600)));
+    assert!(drained.await.is_ok());
+    assert_eq!((kit.node_of("p").as_str(), kit.promise(&info)), ("", None));
+    assert_eq!(*kit.script.unreserved.lock(), [info.uid]);
+    assert!(kit.condition("p").is_none() && kit.events().is_empty());
+    kit.assert_quiet();
+}
+
+#[tokio::test]
 async fn a_pod_whose_time_is_over_is_rejected() {
     let kit = Kit::new().await;
     kit.create(&pod("p"));

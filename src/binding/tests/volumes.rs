@@ -147,3 +147,17 @@ async fn a_wait_ends_in_time_or_with_its_pod() {
     assert_eq!((kit.node_of("q").as_str(), kit.promise(&info)), ("", None));
     kit.assert_quiet();
 }
+
+#[tokio::test]
+async fn a_stop_does_not_wait_for_volumes_and_says_nothing_of_their_pods() {
+    let kit = Kit::new().await;
+    *kit.script.work.lock() = Some(work(Vec::new(), LONG));
+    let info = kit.create(&pod("p"));
+    kit.submit(&[]);
+    let drained = tokio::time::timeout(LONG / 2, kit.pool.drain(LONG));
+    assert!(drained.await.is_ok());
+    assert_eq!((kit.node_of("p").as_str(), kit.promise(&info)), ("", None));
+    assert_eq!(*kit.script.unreserved.lock(), [info.uid]);
+    assert!(kit.condition("p").is_none() && kit.events().is_empty());
+    kit.assert_quiet();
+}
