@@ -48,6 +48,7 @@ use crate::clock::Clock;
 use crate::cluster::Cluster;
 use crate::extender::Extenders;
 use crate::queue::SchedulingQueue;
+use crate::sync::Mutex;
 use crate::telemetry::Metrics;
 
 pub use events::{EventOptions, EventWriter, PodEvent, PodEventKind};
@@ -133,6 +134,7 @@ pub fn start(parts: BindingParts) -> (Arc<BindingPool>, Arc<FailureHandler>) {
         status,
         metrics: Arc::clone(&parts.metrics),
         clock: parts.clock.clone(),
+        told: Mutex::default(),
     });
     let pool = Arc::new(BindingPool {
         failures: Arc::clone(&failures),

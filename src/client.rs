@@ -39,11 +39,19 @@ pub const STREAMS_PER_CONNECTION: usize = 96;
 /// Most connections for binds; with [`STREAMS_PER_CONNECTION`] that is 1536 binds in flight.
 const MAX_BIND_CONNECTIONS: usize = 16;
 
+/// What is wrong with a kubeconfig, without its path, which stands beside it.
+fn told(error: &kube::config::KubeconfigError) -> String {
+    match error {
+        kube::config::KubeconfigError::ReadConfig(error, _) => format!("cannot be read: {error}"),
+        other => other.to_string(),
+    }
+}
+
 /// Why no client could be made.
 #[derive(Debug, thiserror::Error)]
 pub enum ClientError {
     /// The kubeconfig file cannot be read or does not make sense.
-    #[error("kubeconfig {path}: {source}")]
+    #[error("kubeconfig {path}: {}", told(source))]
     Kubeconfig {
         /// The file.
         path: PathBuf,

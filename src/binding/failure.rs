@@ -4,6 +4,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::events::cut;
 use crate::binding::{EventWriter, PodEvent, PodEventKind, StatusPatch, StatusWriter};
@@ -16,11 +17,15 @@ use crate::framework::{
 };
 use crate::ids::{NodeIdx, Symbol};
 use crate::queue::{Exit, QueuedPodInfo, Rejectors, Requeued, SchedulingQueue};
+use crate::sync::Mutex;
 use crate::telemetry::{AttemptResult, Metrics};
 
 /// Bytes of a condition's message: as many as `metav1.Condition` takes. Extenders and plugins can have a text for every
 /// node, which no API server would store.
 const MAX_MESSAGE_BYTES: usize = 32 << 10;
+
+/// Errors are logged this often at most; each is in its pod's condition and events besides.
+const TELL_AGAIN: Duration = Duration::from_secs(1);
 
 /// How an attempt failed.
 #[derive(Clone, Debug)]
@@ -106,6 +111,26 @@ pub struct FailureHandler {
     pub(super) status: Arc<StatusWriter>,
     pub(super) metrics: Arc<Metrics>,
     pub(super) clock: Clock,
+    pub(super) told: Mutex<ErrorsTold>,
+}
+
+/// Which errors were logged. There may be one for every pod of a large cluster at once.
+#[derive(Debug, Default)]
+pub(super) struct ErrorsTold {
+    at: Option<Nanos>,
+    untold: u64,
+}
+
+impl ErrorsTold {
+    /// How many were left out since the last one that was logged, if this one is to be.
+    fn take(&mut self, now: Nanos) -> Option<u64> {
+        if self.at.is_some_and(|at| now.since(at) < TELL_AGAIN) {
+            self.untold += 1;
+            return None;
+        }
+        self.at = Some(now);
+        Some(std::mem::take(&mut self.untold))
+    }
 }
 
 impl FailureHandler {
@@ -140,8 +165,17 @@ impl FailureHandler {
             self.tell_claim_ended(&current, node);
         }
         let reason = failure.reason().to_owned();
+        let is_error = matches!(failure, Failure::Error(_));
         let message = failure.into_message();
-        tracing::debug!(pod = current.full_name(), message, "not scheduled");
+        match is_error.then(|| self.told.lock().take(self.clock.now())).flatten() {
+            Some(untold) => tracing::error!(
+                pod = current.full_name(),
+                message,
+                untold,
+                "an attempt to schedule a pod failed; it is tried again"
+            ),
+            None => tracing::debug!(pod = current.full_name(), message, "not scheduled"),
+        }
         self.record(&current, profile.name, message.clone());
         let condition = Some((reason, message));
         self.status.write(StatusPatch {
@@ -259,6 +293,14 @@ impl FailureHandler {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn errors_are_told_once_a_second_with_how_many_were_not() {
+        let mut told = ErrorsTold::default();
+        let at = |millis| Nanos(0).after(Duration::from_millis(millis));
+        let taken = [0, 1, 999, 1000, 1500, 3000].map(|millis| told.take(at(millis)));
+        assert_eq!(taken, [Some(0), None, None, Some(2), None, Some(1)]);
+    }
 
     #[test]
     fn a_text_for_every_node_does_not_make_a_message_without_end() {

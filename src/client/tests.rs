@@ -103,7 +103,7 @@ fn an_unreadable_kubeconfig_is_named() {
         .unwrap_err()
         .to_string();
     assert!(
-        error.starts_with("kubeconfig /nowhere/config: failed to read kubeconfig"),
+        error.starts_with("kubeconfig /nowhere/config: cannot be read: "),
         "{error}"
     );
 }

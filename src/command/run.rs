@@ -92,7 +92,7 @@ async fn schedule(options: &Options, registry: Registry, guard: &Arc<TelemetryGu
     let stopping = Arc::new(AtomicBool::new(false));
     let server_end = CancellationToken::new();
     let server = serving::start(options, guard, &scheduler, &election, &stopping, &server_end).await?;
-    log_start(options, &server_address, &scheduler);
+    log_start(options, &server_address);
     let end = lead(options, &scheduler, election, &mut ends).await;
     stopping.store(true, Ordering::Release);
     let code = match end? {
@@ -165,7 +165,7 @@ fn client_options(options: &Options) -> ClientOptions {
     }
 }
 
-fn log_start(options: &Options, api_server: &str, scheduler: &Scheduler) {
+fn log_start(options: &Options, api_server: &str) {
     let profiles: Vec<&str> = options
         .configuration
         .profiles
@@ -175,14 +175,13 @@ fn log_start(options: &Options, api_server: &str, scheduler: &Scheduler) {
     tracing::info!(
         version = env!("CARGO_PKG_VERSION"),
         api_server,
-        ?profiles,
+        profiles = profiles.join(","),
         workers = options.settings.workers,
         "starting"
     );
     if options.configuration.percentage_of_nodes_to_score != 0 {
         tracing::info!("percentageOfNodesToScore does not change decisions: every node is scored");
     }
-    tracing::debug!(scheduler = ?scheduler, "put together");
 }
 
 /// The signals that end the process.

@@ -67,12 +67,10 @@ impl PreFilter for DynamicResources {
 
 /// What a pod is told of which `part` is not evaluated yet.
 fn not_evaluated(part: Unsupported) -> Status {
-    let what = match part {
-        Unsupported::ResourceClaims => "resource claims",
-        Unsupported::SchedulingGroup => "a scheduling group",
-    };
-    let text = format!("pod uses {what}, which this release's DynamicResources does not evaluate yet");
-    Status::unresolvable(Symbol::new(&text))
+    Status::unresolvable(Symbol::new(match part {
+        Unsupported::ResourceClaims => "pod uses resource claims, which this release does not allocate yet",
+        Unsupported::SchedulingGroup => "pod is in a scheduling group, which this release does not place yet",
+    }))
 }
 
 /// Try again when the pod itself changes: nothing else in the cluster can help it.
@@ -117,12 +115,12 @@ mod tests {
         let claims = json!([{"name": "r", "resourceClaimName": "c"}]);
         assert_eq!(
             says(&pod("p").field(&["spec", "resourceClaims"], claims)),
-            "UU pod uses resource claims, which this release's DynamicResources does not evaluate yet"
+            "UU pod uses resource claims, which this release does not allocate yet"
         );
         let group = json!({"podGroupName": "g"});
         assert_eq!(
             says(&pod("p").field(&["spec", "schedulingGroup"], group)),
-            "UU pod uses a scheduling group, which this release's DynamicResources does not evaluate yet"
+            "UU pod is in a scheduling group, which this release does not place yet"
         );
         assert_eq!(says(&pod("p")), "skip");
     }

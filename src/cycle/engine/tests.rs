@@ -129,7 +129,7 @@ impl World {
             Step::Retire if self.placed.is_empty() => {}
             Step::Retire => {
                 let uid = self.placed.remove(0);
-                self.cluster.ledger.remove(uid);
+                self.cluster.remove_pod(uid);
             }
             Step::Foreign { number, cpus, class } => {
                 let pod = self.pod(*class);
@@ -179,9 +179,16 @@ impl World {
         self.cluster.apply_pod(PodInfo::clone(&pod));
     }
 
+    /// As the watch has it: the labels that the pod's own rules look at become visible, and pods classified before may
+    /// get another class by that.
     fn schedule(&mut self, class: u8, random: u64) {
         let pod = self.pod(class);
-        self.decide(&pod, random);
+        self.cluster.apply_pod(PodInfo::clone(&pod));
+        let known = self.cluster.pod(pod.uid).unwrap();
+        self.decide(&self.cluster.current(&known), random);
+        if self.placed.last() != Some(&pod.uid) {
+            self.cluster.remove_pod(pod.uid);
+        }
     }
 
     fn decide(&mut self, pod: &Arc<PodInfo>, random: u64) {
@@ -403,8 +410,13 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 300, ..ProptestConfig::default() })]
 
     #[test]
-    fn incremental_equals_full(steps in steps()) {
-        let mut world = World::new();
+    fn incremental_equals_full(steps in steps(), shows_all in any::<bool>()) {
+        let visibility = if shows_all {
+            LabelVisibility::All
+        } else {
+            LabelVisibility::Keys(rustc_hash::FxHashSet::default())
+        };
+        let mut world = World::with(visibility);
         for step in &steps {
             world.step(step);
         }
