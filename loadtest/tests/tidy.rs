@@ -29,7 +29,7 @@ const SOURCES: [&str; 8] = [
 ];
 /// The scheduler's modules, from those that know nothing to those that know all; a module imports from its own line and
 /// the lines above it.
-const ORDER: [&[&str]; 14] = [
+const ORDER: [&[&str]; 15] = [
     &["ids", "resources", "clock", "sync", "invariants", "telemetry"],
     &["client"],
     &["ledger"],
