@@ -36,7 +36,7 @@ impl NetworkLevels {
     }
 }
 
-/// See the [module](self).
+/// The tree, the latencies in it and AppGroups, as they are now.
 pub struct Network {
     topology: Topology,
     apps: Apps,
