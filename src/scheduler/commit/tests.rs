@@ -152,17 +152,8 @@ async fn one_of_many_gets_the_last_slot_and_the_others_say_why() {
     for pod in &pods {
         scene.create(pod);
     }
-    scene
-        .until("all are queued", |scene| scene.counts().active == pods.len())
-        .await;
-    scene.start();
-    let told = |scene: &Scene| {
-        let messages = pods.iter().filter_map(|pod| scene.refusal(&pod.name));
-        let expected = "0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match Pod's node affinity/selector.";
-        messages.filter(|message| message.starts_with(expected)).count() == pods.len() - 1
-    };
-    scene.until("one is bound and the others are refused", told).await;
-    assert_eq!(scene.commits().len(), 1);
+    let refusal = "0/2 nodes are available: 1 Too many pods, 1 node(s) didn't match Pod's node affinity/selector.";
+    one_is_bound(&scene, &pods, refusal).await;
     scene.stop().await;
 }
 
@@ -173,18 +164,23 @@ async fn one_of_many_gets_a_host_port() {
     for pod in &pods {
         scene.create_json(pod.build().host_port(80).json());
     }
+    let refusal = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
+    one_is_bound(&scene, &pods, refusal).await;
+    scene.stop().await;
+}
+
+/// Starts the workers once all of the pods are queued: one is bound, and all others are told `refusal`.
+async fn one_is_bound(scene: &Scene, pods: &[Want], refusal: &str) {
     scene
         .until("all are queued", |scene| scene.counts().active == pods.len())
         .await;
     scene.start();
     let told = |scene: &Scene| {
         let messages = pods.iter().filter_map(|pod| scene.refusal(&pod.name));
-        let expected = "0/1 nodes are available: 1 node(s) didn't have free ports for the requested pod ports.";
-        messages.filter(|message| message.starts_with(expected)).count() == pods.len() - 1
+        messages.filter(|message| message.starts_with(refusal)).count() == pods.len() - 1
     };
     scene.until("one is bound and the others are refused", told).await;
     assert_eq!(scene.commits().len(), 1);
-    scene.stop().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
